@@ -1,0 +1,1 @@
+"""The accelerator in Amaranth: configuration, instruction set and every hardware component."""

@@ -1,0 +1,78 @@
+"""Rounding, saturation and shifts: each rule once, as hardware and, beside it, on integers.
+
+Functions named `*_model` take Python integers or NumPy integer arrays; the others build Amaranth
+expressions. Rounding is always half up: towards plus infinity at exactly one half.
+"""
+
+import numpy as np
+from amaranth.hdl import Cat, Const, Mux, Shape, Value
+
+__all__ = [
+    "round_half_up",
+    "round_half_up_model",
+    "saturate",
+    "saturate_model",
+    "shift_round",
+]
+
+
+def round_half_up(value, shift):
+    """`value / 2**shift` rounded half up, for a constant `shift`.
+
+    The result is exact: as wide as the value needs, with its signedness.
+    """
+    value = Value.cast(value)
+    if shift == 0:
+        return value
+    return (value + (1 << (shift - 1))) >> shift
+
+
+def shift_round(value, shift):
+    """`value / 2**shift` rounded half up, for a `shift` that is a signal.
+
+    Shifts by one bit less, adds one and shifts the last bit, so that only one bit of the value
+    is added to: a barrel shifter and an increment, with no variable rounding constant.
+    `value` is signed.
+    """
+    value = Value.cast(value)
+    doubled = Cat(Const(0, 1), value).as_signed()
+    shifted = doubled >> shift
+    return (shifted + 1) >> 1
+
+
+def saturate(value, shape):
+    """`value` limited to the range of `shape` (an Amaranth shape), as a value of that shape."""
+    value = Value.cast(value)
+    shape = Shape.cast(shape)
+    low = -(1 << (shape.width - 1)) if shape.signed else 0
+    high = (1 << (shape.width - 1)) - 1 if shape.signed else (1 << shape.width) - 1
+    width = len(value)
+    if shape.signed:
+        if width <= shape.width and value.shape().signed:
+            return value
+        top = value[shape.width - 1 :]
+        sign = value[-1] if value.shape().signed else Const(0, 1)
+        fits = Mux(sign, top.all(), ~top.any())
+        limited = Mux(fits, value[: shape.width], Mux(sign, low & ((1 << shape.width) - 1), high))
+        return limited.as_signed()
+    if not value.shape().signed:
+        if width <= shape.width:
+            return value
+        return Mux(value[shape.width :].any(), high, value[: shape.width])
+    negative = value[-1]
+    over = value[shape.width : -1].any() if width > shape.width + 1 else Const(0, 1)
+    return Mux(negative, 0, Mux(over, high, value[: min(shape.width, width)]))
+
+
+def round_half_up_model(value, shift):
+    """Twin of `round_half_up` and `shift_round` on integers or integer arrays."""
+    value = np.asarray(value, dtype=np.int64)
+    shift = np.asarray(shift, dtype=np.int64)
+    half = np.where(shift > 0, np.int64(1) << np.maximum(shift - 1, 0), 0)
+    return (value + half) >> shift
+
+
+def saturate_model(value, bits, signed=True):
+    """Twin of `saturate` on integers or integer arrays."""
+    low, high = (-(1 << (bits - 1)), (1 << (bits - 1)) - 1) if signed else (0, (1 << bits) - 1)
+    return np.clip(np.asarray(value, dtype=np.int64), low, high)

@@ -1,0 +1,1 @@
+"""Registers, program fetch and dispatch, semaphores, faults."""

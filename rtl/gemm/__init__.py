@@ -1,0 +1,1 @@
+"""The systolic GEMM engine: feeder, array, epilogue."""

@@ -1,0 +1,114 @@
+"""Banks behind a crossbar.
+
+Consecutive lines lie in consecutive banks, so a stream that reads or writes one line a cycle
+visits the banks in turn. Two such streams that meet in a bank are apart from then on, because the
+one that had to wait follows one bank behind: no placement by the compiler is needed, and no
+stream of lower priority can be held off for longer than the others take to pass.
+"""
+
+from amaranth.hdl import Array, Cat, Module, Mux, Signal
+from amaranth.lib import stream, wiring
+from amaranth.lib.wiring import In
+
+from rtl.scratchpad.bank import Bank
+from rtl.signatures import bank_write, read_port
+
+__all__ = ["Scratchpad"]
+
+
+class Scratchpad(wiring.Component):
+    """Single-port banks, `readers` read ports and `writers` write ports.
+
+    Ports
+    -----
+    read : In(read_port) x readers
+        See `rtl.signatures.read_port`. Lines follow `latency` cycles after their request.
+    write : In(stream of bank_write) x writers
+        A write is seen by every read that is taken in a later cycle.
+
+    In every bank and cycle one access wins: the read port with the lowest number, then the write
+    port with the lowest number.
+
+    Parameters
+    ----------
+    config : Config
+    readers, writers : int
+    """
+
+    latency = Bank.latency + 2
+
+    def __init__(self, config, *, readers, writers):
+        self._config = config
+        super().__init__(
+            {
+                "read": In(read_port(config)).array(readers),
+                "write": In(stream.Signature(bank_write(config))).array(writers),
+            }
+        )
+        self._readers = readers
+        self._writers = writers
+
+    def elaborate(self, platform):
+        m = Module()
+        config = self._config
+        bank_bits = config.bank_bits
+        ports = self._readers + self._writers
+        grants = [[] for _ in range(ports)]  # by port: its grant at each bank
+        read_data = []
+        for number in range(config.scratchpad_banks):
+            requests = [
+                port.request.valid & (port.request.payload[:bank_bits] == number)
+                for port in self.read
+            ] + [port.valid & (port.payload.addr[:bank_bits] == number) for port in self.write]
+            request = Signal(ports, name=f"request_{number}")
+            grant = Signal(ports, name=f"grant_{number}")
+            m.d.comb += [
+                request.eq(Cat(*requests)),
+                grant.eq(request & ~(request - 1)[:ports]),
+            ]
+            for port in range(ports):
+                grants[port].append(grant[port])
+
+            m.submodules[f"bank_{number}"] = bank = Bank(config.bank_lines, config.line_bits)
+            enable, write = Signal(name=f"enable_{number}"), Signal(name=f"write_{number}")
+            addr = Signal(range(config.bank_lines), name=f"addr_{number}")
+            data = Signal(config.line_bits, name=f"data_{number}")
+            m.d.sync += [
+                enable.eq(request.any()),
+                write.eq(grant[self._readers :].any()),
+            ]
+            chosen = self.read[0].request.payload[bank_bits:]
+            for port in range(1, self._readers):
+                chosen = Mux(grant[port], self.read[port].request.payload[bank_bits:], chosen)
+            for port in range(self._writers):
+                chosen = Mux(
+                    grant[self._readers + port], self.write[port].payload.addr[bank_bits:], chosen
+                )
+            m.d.sync += addr.eq(chosen)
+            chosen = self.write[0].payload.data
+            for port in range(1, self._writers):
+                chosen = Mux(grant[self._readers + port], self.write[port].payload.data, chosen)
+            with m.If(grant[self._readers :].any()):
+                m.d.sync += data.eq(chosen)
+            m.d.comb += [
+                bank.enable.eq(enable),
+                bank.write.eq(write),
+                bank.addr.eq(addr),
+                bank.write_data.eq(data),
+            ]
+            read_data.append(bank.read_data)
+
+        for number, port in enumerate(self.read):
+            m.d.comb += port.request.ready.eq(Cat(*grants[number]).any())
+            bank = port.request.payload[:bank_bits]
+            taken = port.request.valid & port.request.ready
+            for _ in range(Bank.latency + 1):
+                next_bank, next_taken = Signal(bank_bits), Signal()
+                m.d.sync += [next_bank.eq(bank), next_taken.eq(taken)]
+                bank, taken = next_bank, next_taken
+            m.d.sync += port.data_valid.eq(taken)
+            with m.If(taken):
+                m.d.sync += port.data.eq(Array(read_data)[bank])
+        for number, port in enumerate(self.write):
+            m.d.comb += port.ready.eq(Cat(*grants[self._readers + number]).any())
+        return m

@@ -1,0 +1,1 @@
+"""The streaming vector engine: softmax, LayerNorm, requantisation, tables."""
