@@ -1,0 +1,172 @@
+"""A quantised encoder layer as data: what the compiler lays out and the integer model computes with.
+
+Weights are [out features, in features], activations [tokens, features]. A linear layer whose input has
+duplicates has one more column for each: K runs over the features ascending, then over the duplicates
+ascending. The activations there carry what int8 saturation cut off (`golden.units.residue`).
+"""
+
+from dataclasses import dataclass, fields, is_dataclass
+from pathlib import Path
+
+import numpy as np
+
+__all__ = ["QuantizedLayer", "QuantizedLinear", "QuantizedNorm", "load_layer", "save_layer"]
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class QuantizedLinear:
+    """int8 weights and the requantisation of each output feature.
+
+    Attributes
+    ----------
+    weight : int8 [out, in + d]
+        The last d columns are copies of the columns `duplicates`.
+    duplicates : int64 [d]
+        Input features that are duplicated, ascending.
+    bias : int32 [out]
+        In units of the accumulator.
+    mult, shift : uint16, uint8 [out]
+        int16 result = sat16(rhu((accumulator + bias) * mult, shift)).
+    post_shift : uint8 [out]
+        Right shift (0 to 15) from the int16 result to int8.
+    """
+
+    weight: np.ndarray
+    duplicates: np.ndarray
+    bias: np.ndarray
+    mult: np.ndarray
+    shift: np.ndarray
+    post_shift: np.ndarray
+
+    @property
+    def in_features(self):
+        """Input features, duplicates not counted."""
+        return self.weight.shape[1] - len(self.duplicates)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class QuantizedNorm:
+    """Parameters of a LAYERNORM pass, or of a QUANTIZE pass (gamma and beta are zero then).
+
+    Attributes
+    ----------
+    gamma, beta : int16 [H]
+    mult : uint16 [H]
+        int16 result to int8: w = sat16(rhu(y * mult, mult_shift)).
+    gamma_shift, mult_shift : int
+    epsilon : int
+        Added to n**2 times the variance.
+    residue : bool [H]
+        Features whose saturated-away part is written too, for the next GEMM's duplicates.
+    """
+
+    gamma: np.ndarray
+    beta: np.ndarray
+    mult: np.ndarray
+    gamma_shift: int
+    mult_shift: int
+    epsilon: int
+    residue: np.ndarray
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class QuantizedLayer:
+    """One encoder layer in integers.
+
+    Attributes
+    ----------
+    hidden, heads, head_dim, ffn : int
+    input_quantize : QuantizedNorm
+        int16 layer input to the int8 operand of `query`, `key` and `value`.
+    query, key : QuantizedLinear
+    value : QuantizedLinear
+        Computed with swapped operands, so that `mult` and `shift` are row factors (one a dimension). Its
+        bias is zero: the projection's own is folded into `output`.
+    score_mult, score_shift : uint16, uint8 [heads]
+        Q·K accumulator to int16 scores in 1/64 of log2, 1/sqrt(head_dim) and log2(e) included.
+    context_gain : uint8 [heads]
+        Subtracted from the softmax row factor's shift: context is 2**gain times finer than V.
+    context_residue : bool [hidden]
+    output : QuantizedLinear
+        On context; its int16 result is added to the int16 layer input (same scale).
+    attention_norm : QuantizedNorm
+        Its int8 result is the operand of `intermediate`.
+    intermediate : QuantizedLinear
+        Its int16 result is the pre-activation; `post_shift` applies after the piecewise table.
+    gelu_base, gelu_slope : int16 [256]
+    hidden_residue : bool [ffn]
+    down : QuantizedLinear
+        On the activated hidden values; its int16 result is added to the int16 output of attention_norm.
+    output_norm : QuantizedNorm
+        Its int8 result is the next layer's operand.
+    input_scale, middle_scale, output_scale : float
+        Value of one LSB of the int16 layer input (and attention sum), of the int16 output of
+        attention_norm (and the FFN sum), and of the int16 layer output.
+    """
+
+    hidden: int
+    heads: int
+    head_dim: int
+    ffn: int
+    input_quantize: QuantizedNorm
+    query: QuantizedLinear
+    key: QuantizedLinear
+    value: QuantizedLinear
+    score_mult: np.ndarray
+    score_shift: np.ndarray
+    context_gain: np.ndarray
+    context_residue: np.ndarray
+    output: QuantizedLinear
+    attention_norm: QuantizedNorm
+    intermediate: QuantizedLinear
+    gelu_base: np.ndarray
+    gelu_slope: np.ndarray
+    hidden_residue: np.ndarray
+    down: QuantizedLinear
+    output_norm: QuantizedNorm
+    input_scale: float
+    middle_scale: float
+    output_scale: float
+
+
+def save_layer(path, layer):
+    """Write a layer to an .npz file, whole or not at all."""
+    path = Path(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    partial = path.with_suffix(".partial.npz")
+    np.savez(partial, **dict(_flatten("", layer)))
+    partial.replace(path)
+
+
+def load_layer(path):
+    """The layer that `save_layer` wrote.
+
+    Raises
+    ------
+    OSError, ValueError, KeyError
+        If the file can't be read or isn't one of a layer.
+    """
+    with np.load(path, allow_pickle=False) as arrays:
+        return _restore("", QuantizedLayer, arrays)
+
+
+def _flatten(prefix, item):
+    for field in fields(item):
+        value = getattr(item, field.name)
+        if is_dataclass(value):
+            yield from _flatten(f"{prefix}{field.name}.", value)
+        else:
+            yield prefix + field.name, np.asarray(value)
+
+
+def _restore(prefix, kind, arrays):
+    values = {}
+    for field in fields(kind):
+        name = prefix + field.name
+        if is_dataclass(field.type):
+            values[field.name] = _restore(name + ".", field.type, arrays)
+        elif field.type in (int, float):
+            values[field.name] = field.type(arrays[name])
+        else:
+            values[field.name] = arrays[name]
+    return kind(**values)

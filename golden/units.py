@@ -1,0 +1,175 @@
+"""The integer arithmetic of each unit, to the bit of `docs/architecture.md`.
+
+Everything works on NumPy int64 arrays in matrix form ([tokens, features] or [..., rows, columns]).
+Nothing here comes from `rtl/`: this is the independent model that the hardware is compared with.
+"""
+
+import numpy as np
+
+__all__ = [
+    "MASKED_SCORE",
+    "NORMALISED_BITS",
+    "PROBABILITY_BITS",
+    "exp2_table",
+    "gelu_table",
+    "layernorm",
+    "normalise",
+    "piecewise",
+    "quantise",
+    "requantise",
+    "reciprocal",
+    "residue",
+    "round_half_up",
+    "saturate",
+    "softmax",
+]
+
+MASKED_SCORE = -32768
+"""Score of a key that is padding."""
+
+NORMALISED_BITS = 12
+"""Fractional bits of a normalised LayerNorm input, before gamma."""
+
+PROBABILITY_BITS = 8
+"""Bits of an unnormalised probability: the row's largest score gives 255."""
+
+SCORE_FRACTION_BITS = 6
+SEGMENT_BITS = 8
+
+
+def round_half_up(value, shift):
+    """floor(value / 2**shift + 1/2); `value` itself for shift 0. Shifts may be an array, 0 to 63."""
+    value = np.asarray(value, dtype=np.int64)
+    shift = np.asarray(shift, dtype=np.int64)
+    half = (np.int64(1) << shift) >> 1
+    if np.any(shift == 63):  # 1 << 63 is negative and its half would be too
+        half = np.where(shift == 63, np.int64(1) << 62, half)
+    return (value + half) >> shift
+
+
+def saturate(value, bits):
+    """`value` limited to a signed number of `bits` bits."""
+    return np.clip(np.asarray(value, dtype=np.int64), -(1 << (bits - 1)), (1 << (bits - 1)) - 1)
+
+
+def requantise(accumulator, mult, shift):
+    """int32 accumulator to int16: sat16(rhu(accumulator * mult, shift))."""
+    return saturate(round_half_up(np.asarray(accumulator, np.int64) * np.asarray(mult, np.int64), shift), 16)
+
+
+def residue(wide):
+    """What int8 saturation cuts off: sat8(wide - sat8(wide))."""
+    wide = np.asarray(wide, np.int64)
+    return saturate(wide - saturate(wide, 8), 8)
+
+
+def piecewise(value, base, slope):
+    """int16 through 256 linear segments: sat16(base[s] + rhu(slope[s] * f, 8)).
+
+    s is the high byte of value + 32768, f its low byte.
+    """
+    value = np.asarray(value, np.int64)
+    segment, fraction = (value + 32768) >> SEGMENT_BITS, value & 255
+    base, slope = np.asarray(base, np.int64)[segment], np.asarray(slope, np.int64)[segment]
+    return saturate(base + round_half_up(slope * fraction, SEGMENT_BITS), 16)
+
+
+def exp2_table():
+    """The 64 entries of 2**-(f/64) in units of 1/65280 (255 * 256), unsigned 16 bits."""
+    return np.round(65280 * 2.0 ** (-np.arange(64) / 64)).astype(np.int64)
+
+
+def reciprocal(total):
+    """Multiplier and shift that mean 1/total: acc / total = rhu(acc * mult, shift).
+
+    `total` is from 0 to 2**20 - 1; 0 gives a factor of zero.
+    """
+    total = np.asarray(total, np.int64)
+    exponent = 20 - np.frexp(np.maximum(total, 1).astype(np.float64))[1].astype(np.int64)
+    mult = ((1 << 35) - 1) // (np.maximum(total, 1) << exponent)
+    return np.where(total == 0, 0, mult), np.where(total == 0, 0, 35 - exponent)
+
+
+def softmax(scores, table=None):
+    """Unnormalised probabilities of int16 scores (1/64 of log2) over the last axis.
+
+    Returns
+    -------
+    probabilities : unsigned 8 bits, as int64; the row's maximum gives 255
+    mult, shift : the row factor, `reciprocal` of the row's sum
+    """
+    scores = np.asarray(scores, np.int64)
+    table = exp2_table() if table is None else np.asarray(table, np.int64)
+    distance = scores.max(axis=-1, keepdims=True) - scores
+    whole, fraction = distance >> SCORE_FRACTION_BITS, distance & 63
+    exact = round_half_up(table[fraction], 8 + np.minimum(whole, 8))
+    probabilities = np.where(whole > 8, 0, exact)
+    mult, shift = reciprocal(probabilities.sum(axis=-1))
+    return probabilities, mult, shift
+
+
+def normalise(values, epsilon):
+    """(x - mean) / sigma of int16 rows (last axis) with 12 fractional bits, signed 18 bits.
+
+    `epsilon` is added to n**2 * variance. Rows have at most 4096 words.
+    """
+    values = np.asarray(values, np.int64)
+    count = values.shape[-1]
+    total = values.sum(axis=-1, keepdims=True)
+    squares = (values * values).sum(axis=-1, keepdims=True)
+    variance = np.maximum(count * squares - total * total + np.int64(epsilon), 1)
+    bits = _bit_length(variance)
+    exponent = (56 - bits) // 2
+    # The argument has at most 40 bits, so the float root is far from the next integer.
+    root = np.floor(np.sqrt(((variance << 2 * exponent) >> 16).astype(np.float64))).astype(np.int64)
+    inverse = ((1 << 35) - 1) // root
+    return saturate(round_half_up((count * values - total) * inverse, 31 - exponent), 18)
+
+
+def layernorm(values, gamma, beta, gamma_shift, epsilon):
+    """int16 LayerNorm over the last axis: sat16(rhu(z * gamma, gamma_shift) + beta)."""
+    scaled = normalise(values, epsilon) * np.asarray(gamma, np.int64)
+    return saturate(round_half_up(scaled, gamma_shift) + np.asarray(beta, np.int64), 16)
+
+
+def quantise(values, mult, shift):
+    """int16 to the wide value that int8 and residue come from: sat16(rhu(x * mult, shift))."""
+    return saturate(round_half_up(np.asarray(values, np.int64) * np.asarray(mult, np.int64), shift), 16)
+
+
+def gelu_table(input_scale, output_scale):
+    """Base and slope (int16, 256 each) of GELU for `piecewise`.
+
+    `input_scale` and `output_scale` are the float values of one LSB of the int16 pre-activation and of
+    the result. Each segment is the least-squares line through its 256 points.
+
+    Raises
+    ------
+    ValueError
+        If a slope doesn't fit 16 bits, because the output is too fine for its input.
+    """
+    from math import sqrt
+
+    import torch
+
+    points = torch.arange(-32768, 32768, dtype=torch.float64) * input_scale
+    exact = (points * 0.5 * (1 + torch.erf(points / sqrt(2)))).numpy().reshape(256, 256) / output_scale
+    fraction = np.arange(256) - 127.5
+    slope = np.round(exact @ fraction / (fraction @ fraction) * 256)
+    if np.abs(slope).max() > 32767:
+        raise ValueError(
+            f"a GELU segment's slope must fit 16 bits, not {int(np.abs(slope).max())}: the output scale "
+            f"{output_scale:g} is too fine for the input scale {input_scale:g}"
+        )
+    base = np.clip(np.round(exact.mean(axis=1) - slope * 127.5 / 256), -32768, 32767)
+    return base.astype(np.int16), slope.astype(np.int16)
+
+
+def _bit_length(value):
+    """Bits of positive int64 values; exact, unlike a float logarithm."""
+    bits = np.zeros_like(value)
+    for step in (32, 16, 8, 4, 2, 1):
+        wide = value >> step != 0
+        bits += np.where(wide, step, 0)
+        value = np.where(wide, value >> step, value)
+    return bits + 1
