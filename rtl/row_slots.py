@@ -17,7 +17,8 @@ class RowSlots(wiring.Component):
     statistics_write : In
         `enable`, `slot`, `lanes` (N Moments). Written at the clock edge.
     statistics_continue : In
-        `slot` in, `lanes` out in the same cycle: the GEMM engine reads what it continues.
+        `slot` and `enable` in, `lanes` out one cycle later and kept until the next `enable`: what
+        the GEMM engine continues.
     statistics_read : In
         `slot` in, `lanes` out one cycle later: the vector engine's.
     factor_write : In
@@ -37,7 +38,7 @@ class RowSlots(wiring.Component):
         super().__init__(
             {
                 "statistics_write": In(self.write_signature(config, moments)),
-                "statistics_continue": In(self.read_signature(config, moments)),
+                "statistics_continue": In(self.enabled_read_signature(config, moments)),
                 "statistics_read": In(self.read_signature(config, moments)),
                 "factor_write": In(self.write_signature(config, factors)),
                 "factor_read": In(self.read_signature(config, factors)),
@@ -56,15 +57,25 @@ class RowSlots(wiring.Component):
         """Signature of a read port for `lanes`, as its user sees it."""
         return wiring.Signature({"slot": Out(config.slot_bits), "lanes": In(lanes)})
 
+    @staticmethod
+    def enabled_read_signature(config, lanes):
+        """As `read_signature`, with an `enable` that holds the lanes while it is clear."""
+        return wiring.Signature(
+            {"enable": Out(1), "slot": Out(config.slot_bits), "lanes": In(lanes)}
+        )
+
     def elaborate(self, platform):
         m = Module()
         for name, write, reads in (
             (
                 "statistics",
                 self.statistics_write,
-                [(self.statistics_continue, "comb"), (self.statistics_read, "sync")],
+                [
+                    (self.statistics_continue, self.statistics_continue.enable),
+                    (self.statistics_read, 1),
+                ],
             ),
-            ("factors", self.factor_write, [(self.factor_read, "sync")]),
+            ("factors", self.factor_write, [(self.factor_read, 1)]),
         ):
             width = len(Value.cast(write.lanes))
             m.submodules[name] = storage = memory.Memory(
@@ -76,12 +87,11 @@ class RowSlots(wiring.Component):
                 write_port.addr.eq(write.slot),
                 write_port.data.eq(Value.cast(write.lanes)),
             ]
-            for port, domain in reads:
-                read_port = storage.read_port(domain=domain)
+            for port, enable in reads:
+                read_port = storage.read_port()
                 m.d.comb += [
+                    read_port.en.eq(enable),
                     read_port.addr.eq(port.slot),
                     Value.cast(port.lanes).eq(read_port.data),
                 ]
-                if domain != "comb":
-                    m.d.comb += read_port.en.eq(1)
         return m

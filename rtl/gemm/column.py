@@ -1,0 +1,81 @@
+"""One column of the array: N multiply-accumulators that share a B element."""
+
+from amaranth.hdl import Cat, Module, Mux, Signal, signed
+from amaranth.lib import data, wiring
+from amaranth.lib.wiring import In, Out
+
+__all__ = ["ACCUMULATOR_BITS", "Column", "Step"]
+
+ACCUMULATOR_BITS = 32
+
+
+class Step(data.Struct):
+    """What goes along with a word pair: `first` and `last` of a tile, and how to read A."""
+
+    valid: 1
+    first: 1
+    last: 1
+    a_unsigned: 1
+
+
+class Column(wiring.Component):
+    """N output-stationary int8 x int8 (or uint8 x int8) into int32 multiply-accumulators.
+
+    Ports
+    -----
+    i : In
+        `step` (Step), `a` (N bytes, row r in byte r), `b` (signed byte).
+    o : Out
+        `step` and `a` one cycle later, for the next column.
+    accumulators : Out(N x int32)
+        Row r's sum. Complete in the cycle in which `done` is set, `latency` cycles after the step
+        with `last`; a tile that follows at once overwrites it one cycle later.
+    done : Out(1)
+    """
+
+    latency = 3
+
+    def __init__(self, rows):
+        self._rows = rows
+        super().__init__(
+            {
+                "i": In(
+                    wiring.Signature(
+                        {"step": Out(Step), "a": Out(8 * rows), "b": Out(signed(8))}
+                    )
+                ),
+                "o": Out(wiring.Signature({"step": Out(Step), "a": Out(8 * rows)})),
+                "accumulators": Out(data.ArrayLayout(signed(ACCUMULATOR_BITS), rows)),
+                "done": Out(1),
+            }
+        )
+
+    def elaborate(self, platform):
+        m = Module()
+        b = Signal(signed(8))
+        product_step = Signal(Step)
+        m.d.sync += [
+            self.o.step.eq(self.i.step),
+            self.o.a.eq(self.i.a),
+            b.eq(self.i.b),
+            product_step.eq(self.o.step),
+            self.done.eq(product_step.valid & product_step.last),
+        ]
+        accumulators = []
+        products = []
+        for row in range(self._rows):
+            a = Signal(signed(9), name=f"a_{row}")
+            product = Signal(signed(17), name=f"product_{row}")
+            accumulator = Signal(signed(ACCUMULATOR_BITS), name=f"accumulator_{row}")
+            byte = self.o.a.word_select(row, 8)
+            m.d.comb += a.eq(Cat(byte, byte[7] & ~self.o.step.a_unsigned).as_signed())
+            m.d.sync += product.eq(a * b)
+            products.append(product)
+            accumulators.append(accumulator)
+        with m.If(product_step.valid):
+            m.d.sync += [
+                accumulator.eq(Mux(product_step.first, 0, accumulator) + product)
+                for accumulator, product in zip(accumulators, products)
+            ]
+        m.d.comb += self.accumulators.as_value().eq(Cat(*accumulators))
+        return m

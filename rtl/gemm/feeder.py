@@ -1,0 +1,99 @@
+"""Feeds the array: lines of A and B become word pairs, tile after tile."""
+
+from amaranth.hdl import Module, Mux, Signal
+from amaranth.lib import stream, wiring
+from amaranth.lib.wiring import In, Out
+
+from rtl.gemm.column import Step
+from rtl.gemm.tile import FeederTile
+from rtl.isa import semaphore_layout
+from rtl.signatures import INDEX_BITS
+
+__all__ = ["Feeder"]
+
+
+class Feeder(wiring.Component):
+    """A word pair a cycle into the array, as long as both operands' lines are there.
+
+    A tile's last pair waits until the drain has room for the N words that follow it, and tiles
+    start at least N cycles apart.
+
+    Ports
+    -----
+    tile : In(stream of FeederTile)
+    a, b : In(streams of lines)
+        k / 2 lines of each for every tile.
+    o : Out
+        To the array: `step`, `a`, `b`; registered.
+    room : In(1)
+        There is room for the N words of one more tile.
+    do_reserve : Out(1)
+        That room is taken.
+    post : Out(stream of semaphore_layout)
+        post0 of a tile whose operands have been read.
+    active, index : Out
+        A pair enters the array in this cycle, for this command.
+    """
+
+    def __init__(self, config):
+        self._config = config
+        n = config.array_n
+        super().__init__(
+            {
+                "tile": In(stream.Signature(FeederTile)),
+                "a": In(stream.Signature(config.line_bits)),
+                "b": In(stream.Signature(config.line_bits)),
+                "o": Out(
+                    wiring.Signature({"step": Out(Step), "a": Out(8 * n), "b": Out(8 * n)})
+                ),
+                "room": In(1),
+                "do_reserve": Out(1),
+                "post": Out(stream.Signature(semaphore_layout)),
+                "active": Out(1),
+                "index": Out(INDEX_BITS),
+            }
+        )
+
+    def elaborate(self, platform):
+        m = Module()
+        half = 8 * self._config.array_n
+        tile = self.tile.payload
+        word = Signal(16)  # of the tile
+        spacing = Signal(range(self._config.array_n))  # cycles until a tile may start
+        first, last, do_step = Signal(), Signal(), Signal()
+        m.d.comb += [
+            first.eq(word == 0),
+            last.eq(word == tile.k - 1),
+            do_step.eq(
+                self.tile.valid
+                & self.a.valid
+                & self.b.valid
+                & ~(first & (spacing != 0))
+                & ~(last & ~(self.room & self.post.ready))
+            ),
+            self.a.ready.eq(do_step & word[0]),
+            self.b.ready.eq(do_step & word[0]),
+            self.tile.ready.eq(do_step & last),
+            self.do_reserve.eq(do_step & last),
+            self.post.payload.eq(tile.post0),
+            self.post.valid.eq(do_step & last),
+        ]
+        with m.If(do_step & first):
+            m.d.sync += spacing.eq(self._config.array_n - 1)
+        with m.Elif(spacing != 0):
+            m.d.sync += spacing.eq(spacing - 1)
+        with m.If(do_step):
+            m.d.sync += [
+                word.eq(Mux(last, 0, word + 1)),
+                self.o.a.eq(Mux(word[0], self.a.payload[half:], self.a.payload[:half])),
+                self.o.b.eq(Mux(word[0], self.b.payload[half:], self.b.payload[:half])),
+                self.index.eq(tile.index),
+            ]
+        m.d.sync += [
+            self.o.step.valid.eq(do_step),
+            self.o.step.first.eq(first),
+            self.o.step.last.eq(last),
+            self.o.step.a_unsigned.eq(tile.a_unsigned),
+        ]
+        m.d.comb += self.active.eq(self.o.step.valid)
+        return m

@@ -1,0 +1,173 @@
+"""The GEMM engine: wires sequencer, readers, feeder, array, drain queue and epilogue."""
+
+from amaranth.hdl import Module, Signal, signed
+from amaranth.lib import data, stream, wiring
+from amaranth.lib.wiring import In, Out, connect, flipped
+
+from rtl.gemm.array import SystolicArray
+from rtl.gemm.column import ACCUMULATOR_BITS
+from rtl.gemm.epilogue import Epilogue
+from rtl.gemm.feeder import Feeder
+from rtl.gemm.posts import PostMerge
+from rtl.gemm.records import RecordReader
+from rtl.gemm.sequencer import TileSequencer
+from rtl.gemm.tile import EpilogueTile, FeederTile, PackerTile
+from rtl.row_slots import RowSlots
+from rtl.scratchpad.reader import LineReader
+from rtl.signatures import (
+    INDEX_BITS,
+    EngineCommand,
+    FaultSignature,
+    LineRange,
+    Moments,
+    RowFactor,
+    SemaphoreUnits,
+    TableWriteSignature,
+    bank_write,
+    read_port,
+)
+from rtl.stream import Queue
+
+__all__ = ["GemmEngine"]
+
+TILES_AHEAD = 2  # tiles whose operands may be asked for before the array takes them
+TILES_IN_FLIGHT = 8  # tiles between the feeder and the packer; N = K keeps three inside the array
+
+
+class GemmEngine(wiring.Component):
+    """Executes GEMM and GEMM_WAIT.
+
+    Ports
+    -----
+    command : In(stream of EngineCommand)
+    wait, post : Out(streams of SemaphoreUnits)
+    fault : Out(FaultSignature)
+        After a fault the engine wants a reset.
+    idle : Out(1)
+        Nothing is held or under way.
+    waiting : Out(1)
+        A command is held up by a semaphore.
+    active, index : Out
+        A word pair enters the array in this cycle, for this command.
+    a, b, residual, params : Out(read_port)
+    write : Out(stream of bank_write)
+    factor_read, statistics_continue, statistics_write : Out
+        To the row slots.
+    table : In(TableWriteSignature)
+        The piecewise table's entries.
+    """
+
+    def __init__(self, config):
+        self._config = config
+        moments = data.ArrayLayout(Moments, config.array_n)
+        factors = data.ArrayLayout(RowFactor, config.array_n)
+        super().__init__(
+            {
+                "command": In(stream.Signature(EngineCommand)),
+                "wait": Out(stream.Signature(SemaphoreUnits)),
+                "post": Out(stream.Signature(SemaphoreUnits)),
+                "fault": Out(FaultSignature),
+                "idle": Out(1),
+                "waiting": Out(1),
+                "active": Out(1),
+                "index": Out(INDEX_BITS),
+                "a": Out(read_port(config)),
+                "b": Out(read_port(config)),
+                "residual": Out(read_port(config)),
+                "params": Out(read_port(config)),
+                "write": Out(stream.Signature(bank_write(config))),
+                "factor_read": Out(RowSlots.read_signature(config, factors)),
+                "statistics_continue": Out(RowSlots.enabled_read_signature(config, moments)),
+                "statistics_write": Out(RowSlots.write_signature(config, moments)),
+                "table": In(TableWriteSignature),
+            }
+        )
+
+    def elaborate(self, platform):
+        m = Module()
+        config = self._config
+        n = config.array_n
+        m.submodules.sequencer = sequencer = TileSequencer(config)
+        m.submodules.feeder = feeder = Feeder(config)
+        m.submodules.array = array = SystolicArray(n)
+        m.submodules.epilogue = epilogue = Epilogue(config)
+        m.submodules.records = records = RecordReader(config)
+        m.submodules.posts = posts = PostMerge()
+        connect(m, flipped(self.command), sequencer.command)
+        connect(m, sequencer.wait, flipped(self.wait))
+        m.d.comb += self.waiting.eq(sequencer.waiting)
+
+        faults = [sequencer.fault, epilogue.fault]
+        readers = {}
+        for name, sink in (
+            ("a", feeder.a),
+            ("b", feeder.b),
+            ("residual", epilogue.residual),
+            ("params", records.i),
+        ):
+            m.submodules[f"{name}_reader"] = reader = LineReader(config)
+            m.submodules[f"{name}_ranges"] = ranges = Queue(LineRange, TILES_AHEAD)
+            connect(m, getattr(sequencer, name), ranges.i)
+            connect(m, ranges.o, reader.i)
+            connect(m, reader.port, flipped(getattr(self, name)))
+            connect(m, reader.o, sink)
+            readers[name] = reader
+            faults.append(reader.fault)
+        connect(m, records.o, epilogue.record)
+        for name, shape, depth, sink in (
+            ("feeder", FeederTile, TILES_AHEAD, feeder.tile),
+            ("epilogue", EpilogueTile, TILES_IN_FLIGHT, epilogue.tile),
+            ("packer", PackerTile, TILES_IN_FLIGHT, epilogue.packer_tile),
+        ):
+            m.submodules[f"{name}_tiles"] = tiles = Queue(shape, depth)
+            connect(m, getattr(sequencer, name), tiles.i)
+            connect(m, tiles.o, sink)
+
+        # The array can't be held up: a tile's last word pair enters it only when the drain queue
+        # has room for the tile's N words.
+        depth = max(2 * n, 16)
+        word = data.ArrayLayout(signed(ACCUMULATOR_BITS), n)
+        m.submodules.drain = drain = Queue(word, depth)
+        room = Signal(range(depth + 1), init=depth)
+        do_pop = Signal()
+        connect(m, feeder.o, array.i)
+        connect(m, drain.o, epilogue.word)
+        m.d.comb += [
+            drain.i.payload.eq(array.o.word),
+            drain.i.valid.eq(array.o.valid),
+            feeder.room.eq(room >= n),
+            do_pop.eq(drain.o.valid & drain.o.ready),
+            self.active.eq(feeder.active),
+            self.index.eq(feeder.index),
+        ]
+        with m.If(feeder.do_reserve):
+            m.d.sync += room.eq(room - n + do_pop)
+        with m.Else():
+            m.d.sync += room.eq(room + do_pop)
+
+        connect(m, epilogue.port, flipped(self.write))
+        connect(m, epilogue.factor_read, flipped(self.factor_read))
+        connect(m, epilogue.statistics_continue, flipped(self.statistics_continue))
+        connect(m, epilogue.statistics_write, flipped(self.statistics_write))
+        connect(m, flipped(self.table), epilogue.table)
+        connect(m, feeder.post, posts.operands)
+        connect(m, epilogue.post, posts.results)
+        connect(m, posts.o, flipped(self.post))
+
+        unfinished = Signal(range(2 * TILES_IN_FLIGHT + TILES_AHEAD + 1))
+        do_finish = Signal()
+        m.d.comb += do_finish.eq(epilogue.post.valid & epilogue.post.ready)
+        m.d.sync += [
+            unfinished.eq(unfinished + sequencer.do_issue - do_finish),
+            self.idle.eq(
+                sequencer.idle & ~self.command.valid & (unfinished == 0) & posts.idle & ~do_finish
+            ),
+        ]
+        for fault in reversed(faults):
+            with m.If(fault.valid):
+                m.d.sync += self.fault.payload.eq(fault.payload)
+        valid = 0
+        for fault in faults:
+            valid = valid | fault.valid
+        m.d.sync += self.fault.valid.eq(valid)
+        return m

@@ -1,0 +1,82 @@
+"""The programmable piecewise-linear function (GELU) on int16."""
+
+from amaranth.hdl import Module, Mux, Signal, signed
+from amaranth.lib import data, memory, wiring
+from amaranth.lib.wiring import In, Out
+
+from rtl.arithmetic import round_half_up, saturate
+from rtl.isa import SegmentRecord
+from rtl.signatures import TableWriteSignature
+
+__all__ = ["Piecewise"]
+
+SEGMENTS = 256
+
+
+class Piecewise(wiring.Component):
+    """y = sat16(base[s] + round_half_up(slope[s] * f / 256)), s = (v + 32768) >> 8, f = v & 255.
+
+    Ports
+    -----
+    advance : In(1)
+        The pipeline moves in this cycle.
+    enable : In(1)
+        With the word; where it is clear, y = v.
+    i : In(N x int16)
+    o : Out(N x int16)
+        `latency` advances later.
+    table : In(TableWriteSignature)
+        Segment records for all lanes. Not to be written while words use them.
+
+    A table of 256 x 32 bits and one multiplier a lane.
+    """
+
+    latency = 3
+
+    def __init__(self, n):
+        self._n = n
+        super().__init__(
+            {
+                "advance": In(1),
+                "enable": In(1),
+                "i": In(data.ArrayLayout(signed(16), n)),
+                "o": Out(data.ArrayLayout(signed(16), n)),
+                "table": In(TableWriteSignature),
+            }
+        )
+
+    def elaborate(self, platform):
+        m = Module()
+        enables = [Signal(name=f"enable_{stage}") for stage in range(2)]
+        with m.If(self.advance):
+            m.d.sync += [enables[0].eq(self.enable), enables[1].eq(enables[0])]
+        for lane in range(self._n):
+            m.submodules[f"table_{lane}"] = table = memory.Memory(
+                shape=SegmentRecord, depth=SEGMENTS, init=[]
+            )
+            write_port, read_port = table.write_port(), table.read_port()
+            values = [Signal(signed(16), name=f"value_{stage}_{lane}") for stage in range(2)]
+            base = Signal(signed(16), name=f"base_{lane}")
+            product = Signal(signed(25), name=f"product_{lane}")
+            m.d.comb += [
+                write_port.addr.eq(self.table.index),
+                write_port.data.eq(self.table.data),
+                write_port.en.eq(self.table.enable),
+                read_port.addr.eq(self.i[lane].as_unsigned()[8:] ^ 0x80),
+                read_port.en.eq(self.advance),
+            ]
+            with m.If(self.advance):
+                m.d.sync += [
+                    values[0].eq(self.i[lane]),
+                    base.eq(read_port.data.base),
+                    product.eq(read_port.data.slope * values[0].as_unsigned()[:8]),
+                    values[1].eq(values[0]),
+                    self.o[lane].eq(
+                        Mux(
+                            enables[1],
+                            saturate(base + round_half_up(product, 8), signed(16)),
+                            values[1],
+                        )
+                    ),
+                ]
+        return m

@@ -1,0 +1,108 @@
+"""Bias, multiplier, shift, rounding, saturation: int32 accumulators to int16."""
+
+from amaranth.hdl import Cat, Const, Module, Mux, Signal, signed, unsigned
+from amaranth.lib import data, wiring
+from amaranth.lib.wiring import In, Out
+
+from rtl.arithmetic import saturate
+from rtl.gemm.column import ACCUMULATOR_BITS
+from rtl.signatures import RowFactor
+
+__all__ = ["Requantize"]
+
+
+class Requantize(wiring.Component):
+    """v = sat16(round_half_up((acc + bias) * mult / 2**shift)) in every lane.
+
+    Ports
+    -----
+    advance : In(1)
+        The pipeline moves in this cycle.
+    acc : In(N x int32)
+    bias : In(int32)
+        Of the word's column.
+    mult, shift : In(16), In(6)
+        Of the word's column, when `row_factor` is clear.
+    row_factor : In(1)
+    factors : In(N x RowFactor)
+        Multiplier and shift of every lane, when `row_factor` is set.
+    gain : In(4)
+        Subtracted from the lanes' shifts, stopping at 0.
+    o : Out(N x int16)
+        `latency` advances later.
+
+    Two 18 x 18 multipliers a lane.
+    """
+
+    latency = 6
+
+    def __init__(self, n):
+        self._n = n
+        super().__init__(
+            {
+                "advance": In(1),
+                "acc": In(data.ArrayLayout(signed(ACCUMULATOR_BITS), n)),
+                "bias": In(signed(32)),
+                "mult": In(16),
+                "shift": In(6),
+                "row_factor": In(1),
+                "factors": In(data.ArrayLayout(RowFactor, n)),
+                "gain": In(4),
+                "o": Out(data.ArrayLayout(signed(16), n)),
+            }
+        )
+
+    def elaborate(self, platform):
+        m = Module()
+        for lane in range(self._n):
+            m.submodules[f"lane_{lane}"] = unit = _Lane()
+            factor = self.factors[lane]
+            row_shift = Signal(6, name=f"row_shift_{lane}")
+            m.d.comb += [
+                row_shift.eq(Mux(factor.shift > self.gain, factor.shift - self.gain, 0)),
+                unit.advance.eq(self.advance),
+                unit.acc.eq(self.acc[lane]),
+                unit.bias.eq(self.bias),
+                unit.mult.eq(Mux(self.row_factor, factor.mult, self.mult)),
+                unit.shift.eq(Mux(self.row_factor, row_shift, self.shift)),
+                self.o[lane].eq(unit.o),
+            ]
+        return m
+
+
+class _Lane(wiring.Component):
+    """One lane of `Requantize`."""
+
+    advance: In(1)
+    acc: In(signed(ACCUMULATOR_BITS))
+    bias: In(signed(32))
+    mult: In(16)
+    shift: In(6)
+    o: Out(signed(16))
+
+    def elaborate(self, platform):
+        m = Module()
+        biased = Signal(signed(33))
+        mult = Signal(unsigned(16))
+        shifts = [Signal(6, name=f"shift_{stage}") for stage in range(4)]
+        low = Signal(unsigned(33))  # low 17 bits of the biased value, times mult
+        high = Signal(signed(33))  # its high 16 bits, times mult
+        product = Signal(signed(50))
+        coarse, fine = Signal(signed(51)), Signal(signed(51))
+        with m.If(self.advance):
+            m.d.sync += [
+                biased.eq(self.acc + self.bias),
+                mult.eq(self.mult),
+                shifts[0].eq(self.shift),
+                low.eq(biased[:17] * mult),
+                high.eq(biased[17:].as_signed() * mult),
+                shifts[1].eq(shifts[0]),
+                product.eq(Cat(Const(0, 17), high).as_signed() + low),
+                shifts[2].eq(shifts[1]),
+                # One bit below the result stays for rounding.
+                coarse.eq(Cat(Const(0, 1), product).as_signed() >> Cat(Const(0, 3), shifts[2][3:])),
+                shifts[3].eq(shifts[2]),
+                fine.eq(coarse >> shifts[3][:3]),
+                self.o.eq(saturate((fine + 1) >> 1, signed(16))),
+            ]
+        return m

@@ -1,0 +1,47 @@
+"""What the tile sequencer tells the stages of the GEMM engine about a tile."""
+
+from amaranth.hdl import unsigned
+from amaranth.lib import data
+
+from rtl.isa import semaphore_layout
+from rtl.signatures import INDEX_BITS, LINE_ADDRESS_BITS
+
+__all__ = ["EpilogueTile", "FeederTile", "PackerTile"]
+
+
+class FeederTile(data.Struct):
+    """For the feeder: `k` words of each operand, then post0 if it is enabled."""
+
+    k: unsigned(16)
+    a_unsigned: unsigned(1)
+    post0: semaphore_layout
+    index: unsigned(INDEX_BITS)
+
+
+class EpilogueTile(data.Struct):
+    """For the epilogue's arithmetic."""
+
+    columns: unsigned(8)
+    piecewise: unsigned(1)
+    residual: unsigned(1)
+    row_factor: unsigned(1)
+    params: unsigned(1)
+    uniform: unsigned(1)
+    statistics: unsigned(2)
+    statistics_init: unsigned(1)
+    slot: unsigned(8)
+    mult: unsigned(16)
+    shift: unsigned(6)
+    post_shift: unsigned(4)
+    gain: unsigned(4)
+
+
+class PackerTile(data.Struct):
+    """For the packer: where the tile's words go, then post1 if it is enabled."""
+
+    addr: unsigned(LINE_ADDRESS_BITS)
+    residue_addr: unsigned(LINE_ADDRESS_BITS)
+    out16: unsigned(1)
+    residue: unsigned(1)
+    post1: semaphore_layout
+    index: unsigned(INDEX_BITS)
