@@ -1,0 +1,189 @@
+"""Loads panels from DRAM into the scratchpad."""
+
+from amaranth.hdl import Cat, Module, ResetInserter, Signal
+from amaranth.lib import data, stream, wiring
+from amaranth.lib.wiring import Out
+
+from rtl.axi import Response, burst_address, read_client
+from rtl.control.posts import PostPair, Posts
+from rtl.control.waits import Waits
+from rtl.dma.planner import BurstPlanner
+from rtl.dma.signatures import burst_lines, engine_ports, response_reason
+from rtl.scratchpad.writer import LineWriter
+from rtl.signatures import INDEX_BITS, bank_write
+from rtl.stream import Queue, Register, connect_streams
+
+__all__ = ["LoadEngine"]
+
+_BLOCK_RAM_DEPTH = 64
+"""From this depth on, a queue of beats is better off in block RAM."""
+
+
+class LoadEngine(wiring.Component):
+    """Executes LOAD commands, a beat a cycle at any latency that the outstanding bursts cover.
+
+    A burst is issued only when there is room for all of its beats, so read data are never held up.
+    The next command's bursts are issued while the previous one's data arrive. A command posts when
+    the scratchpad has taken its last line. A line with an error response isn't written, nor is
+    anything after it.
+
+    Ports
+    -----
+    port : Out(stream of bank_write)
+        To the scratchpad.
+    dram : Out(read_client)
+
+    The others are `rtl.dma.signatures.engine_ports`.
+
+    Parameters
+    ----------
+    config : Config
+    """
+
+    def __init__(self, config):
+        self._config = config
+        super().__init__(
+            engine_ports(config)
+            | {
+                "port": Out(stream.Signature(bank_write(config))),
+                "dram": Out(read_client(config)),
+            }
+        )
+
+    def elaborate(self, platform):
+        m = Module()
+        config = self._config
+        beats_per_line = config.beats_per_line
+        capacity = config.outstanding_bursts * burst_lines(config) * beats_per_line
+        flight_layout = data.StructLayout(
+            {
+                "scratchpad_addr": config.line_addr_bits,
+                "lines": range(burst_lines(config) + 1),
+                "index": INDEX_BITS,
+                "last": 1,
+                "posts": PostPair,
+            }
+        )
+        mark_layout = data.StructLayout({"last": 1, "posts": PostPair})
+        beat_layout = data.StructLayout({"data": config.axi_data_bits, "resp": Response})
+
+        waits, planner, posts = Waits(), BurstPlanner(config), Posts()
+        m.submodules.waits = ResetInserter(self.abort)(waits)
+        m.submodules.planner = ResetInserter(self.abort)(planner)
+        m.submodules.posts = ResetInserter(self.abort)(posts)
+        m.submodules.ar = ar = Register(burst_address(config))
+        m.submodules.flight = flight = Queue(flight_layout, config.outstanding_bursts)
+        m.submodules.beats = beats = Queue(beat_layout, capacity, buffered=capacity >= _BLOCK_RAM_DEPTH)
+        m.submodules.writer = writer = LineWriter(config)
+        m.submodules.marks = marks = Queue(mark_layout, 4)
+        connect_streams(m, self.command, waits.i)
+        connect_streams(m, waits.wait, self.wait)
+        connect_streams(m, waits.o, planner.i)
+        connect_streams(m, posts.o, self.post)
+        connect_streams(m, ar.o, self.dram.ar)
+        m.d.comb += [
+            planner.window_base.eq(self.window_base),
+            planner.window_limit.eq(self.window_limit),
+        ]
+
+        # Bursts go out while their data have room.
+        failed = Signal()
+        room = Signal(range(capacity + 1), init=capacity)
+        burst = planner.o.payload
+        burst_beats = burst.lines << (beats_per_line - 1).bit_length()
+        do_issue, do_beat = Signal(), Signal()
+        m.d.comb += [
+            do_issue.eq(
+                planner.o.valid & ar.i.ready & flight.i.ready & (room >= burst_beats) & ~failed & ~self.abort
+            ),
+            planner.o.ready.eq(do_issue),
+            ar.i.valid.eq(do_issue),
+            ar.i.payload.addr.eq(burst.addr),
+            ar.i.payload.len.eq(burst_beats - 1),
+            flight.i.valid.eq(do_issue),
+        ]
+        m.d.comb += [flight.i.payload[name].eq(burst[name]) for name, _ in flight_layout]
+        with m.If(do_issue):
+            m.d.sync += room.eq(room - burst_beats + do_beat)
+        with m.Else():
+            m.d.sync += room.eq(room + do_beat)
+
+        m.d.comb += [
+            beats.i.valid.eq(self.dram.r.valid),
+            beats.i.payload.data.eq(self.dram.r.payload.data),
+            beats.i.payload.resp.eq(self.dram.r.payload.resp),
+            self.dram.r.ready.eq(beats.i.ready),
+        ]
+
+        # Beats become lines; after a fault and during an abort they are dropped.
+        head = flight.o.payload
+        beat, line = Signal(range(max(beats_per_line, 2))), Signal(range(burst_lines(config) + 1))
+        gathered = Signal((beats_per_line - 1) * config.axi_data_bits)
+        discard, last_beat, last_line, error = Signal(), Signal(), Signal(), Signal()
+        m.d.comb += [
+            discard.eq(failed | self.abort),
+            last_beat.eq(beat == beats_per_line - 1),
+            last_line.eq(line + 1 == head.lines),
+            error.eq(beats.o.payload.resp[1]),
+            writer.i.payload.addr.eq(head.scratchpad_addr + line),
+            writer.i.payload.data.eq(Cat(gathered, beats.o.payload.data)),
+            writer.i.payload.index.eq(head.index),
+            writer.i.valid.eq(
+                beats.o.valid & flight.o.valid & last_beat & ~error & ~discard & marks.i.ready
+            ),
+            marks.i.valid.eq(writer.i.valid & writer.i.ready),
+            marks.i.payload.last.eq(head.last & last_line),
+            marks.i.payload.posts.eq(head.posts),
+            beats.o.ready.eq(
+                flight.o.valid & (discard | error | ~last_beat | (writer.i.ready & marks.i.ready))
+            ),
+            do_beat.eq(beats.o.valid & beats.o.ready),
+            flight.o.ready.eq(do_beat & last_beat & last_line),
+        ]
+        with m.If(do_beat):
+            m.d.sync += [
+                beat.eq(beat + 1),
+                gathered.eq(Cat(gathered, beats.o.payload.data)[config.axi_data_bits :]),
+            ]
+            with m.If(last_beat):
+                m.d.sync += [beat.eq(0), line.eq(line + 1)]
+                with m.If(last_line):
+                    m.d.sync += line.eq(0)
+        m.d.sync += [self.active.eq(do_beat), self.index.eq(head.index)]
+
+        # A command is done when the scratchpad takes its last line.
+        may_write, do_write = Signal(), Signal()
+        m.d.comb += [
+            may_write.eq(marks.o.valid & (~marks.o.payload.last | posts.i.ready)),
+            self.port.payload.eq(writer.port.payload),
+            self.port.valid.eq(writer.port.valid & may_write),
+            writer.port.ready.eq(self.port.ready & may_write),
+            do_write.eq(self.port.valid & self.port.ready),
+            marks.o.ready.eq(do_write),
+            posts.i.valid.eq(do_write & marks.o.payload.last),
+            posts.i.payload.eq(marks.o.payload.posts),
+        ]
+
+        # The planner's bursts are younger than the data, so a bad response goes first.
+        bad_response = Signal()
+        m.d.comb += bad_response.eq(do_beat & error & ~discard)
+        m.d.sync += self.fault.valid.eq((bad_response | planner.fault.valid) & ~discard)
+        with m.If(bad_response):
+            m.d.sync += [
+                self.fault.payload.reason.eq(response_reason(beats.o.payload.resp)),
+                self.fault.payload.index.eq(head.index),
+            ]
+        with m.Else():
+            m.d.sync += self.fault.payload.eq(planner.fault.payload)
+        with m.If(self.abort):
+            m.d.sync += failed.eq(0)
+        with m.Elif(bad_response | planner.fault.valid):
+            m.d.sync += failed.eq(1)
+
+        m.d.comb += [
+            self.idle.eq(
+                planner.idle & ~flight.o.valid & ~marks.o.valid & writer.idle & posts.idle
+            ),
+            self.waiting.eq(waits.waiting & self.idle),
+        ]
+        return m

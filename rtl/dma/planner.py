@@ -1,0 +1,207 @@
+"""Cuts 2-D transfers into AXI bursts and checks them."""
+
+from amaranth.hdl import Cat, Module, Mux, Signal
+from amaranth.lib import data, stream, wiring
+from amaranth.lib.wiring import In, Out
+
+from rtl.control.posts import PostPair
+from rtl.dma.signatures import burst_layout, burst_lines
+from rtl.isa import FaultReason, Opcode, command_layout
+from rtl.signatures import EngineCommand, FaultSignature, fault_reason_bits
+from rtl.stream import Queue, connect_streams
+
+__all__ = ["BurstPlanner"]
+
+_PAGE_BYTES = 4096
+
+
+class BurstPlanner(wiring.Component):
+    """Turns LOAD and STORE commands into bursts of whole lines, in order.
+
+    A burst has at most `config.burst_beats` beats, stays in its row, and never crosses 4 KiB. One is
+    planned every two cycles, and a few wait at `o`. The first row that leaves the scratchpad and the
+    first burst that leaves the window fault instead of coming out; so do fields that are against
+    their rule, before anything of the command comes out. Nothing comes out after a fault until reset.
+
+    Addresses keep every bit they may need: one that passes the end of the address space is outside
+    the window, it doesn't wrap.
+
+    Ports
+    -----
+    i : In(stream of EngineCommand)
+    o : Out(stream of burst_layout)
+    window_base, window_limit : In
+    fault : Out(FaultSignature)
+    idle : Out(1)
+
+    Parameters
+    ----------
+    config : Config
+    depth : int
+        Bursts that may wait at `o`.
+    """
+
+    def __init__(self, config, *, depth=4):
+        self._config = config
+        self._depth = depth
+        super().__init__(
+            {
+                "i": In(stream.Signature(EngineCommand)),
+                "o": Out(stream.Signature(burst_layout(config))),
+                "window_base": In(config.axi_addr_bits),
+                "window_limit": In(config.axi_addr_bits + 1),
+                "fault": Out(FaultSignature),
+                "idle": Out(1),
+            }
+        )
+
+    def elaborate(self, platform):
+        m = Module()
+        config = self._config
+        addr_bits = config.axi_addr_bits
+        line_shift = (config.line_bytes - 1).bit_length()
+        page_lines = _PAGE_BYTES // config.line_bytes
+        command = data.View(command_layout(Opcode.LOAD), self.i.payload.body)
+
+        m.submodules.bursts = bursts = Queue(burst_layout(config), self._depth)
+        connect_streams(m, bursts.o, self.o)
+
+        # The command under way. Addresses have one more bit than they need in range; a DRAM address
+        # with that bit set lies past the end of the address space.
+        busy, sized = Signal(), Signal()
+        reason = Signal(fault_reason_bits)
+        stride, lines, rows_left = Signal(32), Signal(16), Signal(16)
+        scratchpad_stride = Signal(16)
+        index = Signal.like(self.i.payload.index)
+        posts = Signal(PostPair)
+        row_addr, next_row_addr = Signal(addr_bits + 1), Signal(addr_bits + 1)
+        row_line, next_row_line = Signal(25), Signal(25)
+        row_end = Signal(26)
+        addr, line, left = Signal(addr_bits + 1), Signal(25), Signal(16)
+        count = Signal(range(burst_lines(config) + 1))
+
+        # The burst that is checked.
+        checking = Signal()
+        checked = Signal(burst_layout(config))
+        checked_end, checked_past = Signal(addr_bits + 2), Signal()
+        checked_reason = Signal(fault_reason_bits)
+        failed, check_done, outside = Signal(), Signal(), Signal()
+
+        do_accept, do_step, row_ends = Signal(), Signal(), Signal()
+        m.d.comb += [
+            self.i.ready.eq(~busy & ~failed),
+            do_accept.eq(self.i.valid & self.i.ready),
+            do_step.eq(busy & sized & (~checking | check_done)),
+            row_ends.eq(left == count),
+            self.idle.eq(~busy & ~checking & ~bursts.o.valid),
+        ]
+
+        with m.If(do_accept):
+            m.d.sync += reason.eq(self._field_fault(command, line_shift))
+            past_end = command.dram_addr[addr_bits:].any() if addr_bits < 64 else 0
+            start = Cat(command.dram_addr[:addr_bits], past_end)
+            m.d.sync += [
+                busy.eq(1),
+                sized.eq(0),
+                index.eq(self.i.payload.index),
+                posts.post0.eq(command.post0),
+                posts.post1.eq(command.post1),
+                stride.eq(command.dram_stride),
+                scratchpad_stride.eq(command.scratchpad_stride),
+                lines.eq(command.lines),
+                rows_left.eq(command.rows),
+                row_addr.eq(start),
+                addr.eq(start),
+                row_line.eq(command.scratchpad_addr),
+                line.eq(command.scratchpad_addr),
+                left.eq(command.lines),
+            ]
+
+        # First cycle of a burst: its length, and where the next row would be.
+        in_page = Signal(range(page_lines + 1))
+        limit = Signal.like(in_page)
+        far_row = Signal(max(addr_bits + 1, 32) + 1)
+        m.d.comb += [
+            in_page.eq(page_lines - addr[line_shift : line_shift + (page_lines - 1).bit_length()]),
+            limit.eq(Mux(in_page < burst_lines(config), in_page, burst_lines(config))),
+            far_row.eq(row_addr + stride),
+        ]
+        with m.If(busy & ~sized):
+            m.d.sync += [
+                sized.eq(1),
+                count.eq(Mux(left < limit, left, limit)),
+                next_row_addr.eq(Cat(far_row[:addr_bits], far_row[addr_bits:].any())),
+                next_row_line.eq(row_line + scratchpad_stride),
+                row_end.eq(row_line + lines),
+            ]
+
+        # Second cycle: on to the next burst.
+        end = Signal(addr_bits + 2)
+        m.d.comb += end.eq(addr + (count << line_shift))
+        with m.If(do_step):
+            m.d.sync += [
+                sized.eq(0),
+                addr.eq(Cat(end[:addr_bits], end[addr_bits:].any())),
+                line.eq(line + count),
+                left.eq(left - count),
+                checking.eq(1),
+                checked.addr.eq(addr),
+                checked.scratchpad_addr.eq(line),
+                checked.lines.eq(count),
+                checked.index.eq(index),
+                checked.last.eq(row_ends & (rows_left == 1)),
+                checked.posts.eq(posts),
+                checked_past.eq(addr[-1]),
+                checked_end.eq(end),
+                checked_reason.eq(
+                    Mux(
+                        reason != FaultReason.NONE,
+                        reason,
+                        Mux(row_end > config.lines, FaultReason.SCRATCHPAD_RANGE, FaultReason.NONE),
+                    )
+                ),
+            ]
+            with m.If(row_ends):
+                m.d.sync += [
+                    busy.eq(rows_left != 1),
+                    rows_left.eq(rows_left - 1),
+                    row_addr.eq(next_row_addr),
+                    addr.eq(next_row_addr),
+                    row_line.eq(next_row_line),
+                    line.eq(next_row_line),
+                    left.eq(lines),
+                ]
+        with m.Elif(check_done):
+            m.d.sync += checking.eq(0)
+
+        faulty = Signal()
+        m.d.comb += [
+            outside.eq(
+                checked_past | (checked.addr < self.window_base) | (checked_end > self.window_limit)
+            ),
+            faulty.eq(outside | (checked_reason != FaultReason.NONE)),
+            bursts.i.payload.eq(checked),
+            bursts.i.valid.eq(checking & ~faulty & ~failed),
+            check_done.eq(checking & bursts.i.ready & ~faulty & ~failed),
+        ]
+        m.d.sync += self.fault.valid.eq(checking & faulty & ~failed)
+        with m.If(checking & faulty & ~failed):
+            m.d.sync += [
+                failed.eq(1),
+                self.fault.payload.index.eq(checked.index),
+                self.fault.payload.reason.eq(
+                    Mux(checked_reason != FaultReason.NONE, checked_reason, FaultReason.DRAM_WINDOW)
+                ),
+            ]
+        return m
+
+    @staticmethod
+    def _field_fault(command, line_shift):
+        """The reason, if the fields themselves are against their rules."""
+        empty = (command.lines == 0) | (command.rows == 0)
+        misaligned = (command.dram_addr[:line_shift] | command.dram_stride[:line_shift]).any()
+        return Mux(
+            empty,
+            FaultReason.ILLEGAL_COMMAND,
+            Mux(misaligned, FaultReason.MISALIGNED, FaultReason.NONE),
+        )
