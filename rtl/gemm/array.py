@@ -14,7 +14,7 @@ class SystolicArray(wiring.Component):
 
     A step a cycle, no backpressure. All rows of column c finish c cycles after those of column 0,
     so the drain reads one whole column a cycle off the accumulators, while the next tile already
-    runs. Tiles must start at least N cycles apart.
+    runs. Tiles must end at least N cycles apart.
 
     Ports
     -----

@@ -15,8 +15,8 @@ __all__ = ["Feeder"]
 class Feeder(wiring.Component):
     """A word pair a cycle into the array, as long as both operands' lines are there.
 
-    A tile's last pair waits until the drain has room for the N words that follow it, and tiles
-    start at least N cycles apart.
+    A tile's last pair waits until the drain has room for the N words that follow it, and until N
+    cycles have passed since the last pair of the tile before, whose drain takes as long.
 
     Ports
     -----
@@ -59,7 +59,7 @@ class Feeder(wiring.Component):
         half = 8 * self._config.array_n
         tile = self.tile.payload
         word = Signal(16)  # of the tile
-        spacing = Signal(range(self._config.array_n))  # cycles until a tile may start
+        spacing = Signal(range(self._config.array_n))  # cycles until a tile may end
         first, last, do_step = Signal(), Signal(), Signal()
         m.d.comb += [
             first.eq(word == 0),
@@ -68,8 +68,7 @@ class Feeder(wiring.Component):
                 self.tile.valid
                 & self.a.valid
                 & self.b.valid
-                & ~(first & (spacing != 0))
-                & ~(last & ~(self.room & self.post.ready))
+                & ~(last & ~(self.room & self.post.ready & (spacing == 0)))
             ),
             self.a.ready.eq(do_step & word[0]),
             self.b.ready.eq(do_step & word[0]),
@@ -78,7 +77,7 @@ class Feeder(wiring.Component):
             self.post.payload.eq(tile.post0),
             self.post.valid.eq(do_step & last),
         ]
-        with m.If(do_step & first):
+        with m.If(do_step & last):
             m.d.sync += spacing.eq(self._config.array_n - 1)
         with m.Elif(spacing != 0):
             m.d.sync += spacing.eq(spacing - 1)

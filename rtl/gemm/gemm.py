@@ -30,8 +30,8 @@ from rtl.stream import Queue
 
 __all__ = ["GemmEngine"]
 
-TILES_AHEAD = 2  # tiles whose operands may be asked for before the array takes them
-TILES_IN_FLIGHT = 8  # tiles between the feeder and the packer; N = K keeps three inside the array
+TILES_AHEAD = 4  # tiles whose operands are asked for before the array takes them; covers the latency at K = N = 4
+TILES_IN_FLIGHT = 16  # tiles issued and not yet packed; K = N = 4 has about ten under way
 
 
 class GemmEngine(wiring.Component):

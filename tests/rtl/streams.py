@@ -55,8 +55,10 @@ async def collect(ctx, sink, count, pace=None):
     return taken
 
 
-def run(component, *benches, timeout=100_000, vcd=None):
+def run(component, *benches, background=(), timeout=100_000, vcd=None):
     """Simulates `component` until every bench (an async function of the context) has ended.
+
+    `background` benches run along and need not end.
 
     Raises
     ------
@@ -76,6 +78,8 @@ def run(component, *benches, timeout=100_000, vcd=None):
 
     for bench in benches:
         simulator.add_testbench(wrap(bench))
+    for bench in background:
+        simulator.add_testbench(bench, background=True)
 
     async def guard(ctx):
         for _ in range(timeout):
