@@ -18,7 +18,17 @@ from golden.units import (
     softmax,
 )
 
-__all__ = ["accumulator_bounds", "dequantise", "quantise_input", "run_layer"]
+__all__ = [
+    "accumulator_bounds",
+    "add_linear",
+    "dequantise",
+    "norm",
+    "quantise_input",
+    "quantise_operand",
+    "run_attention",
+    "run_hidden",
+    "run_layer",
+]
 
 
 def run_layer(layer, x16, mask=None):
@@ -51,15 +61,14 @@ def run_layer(layer, x16, mask=None):
         raise ValueError(f"x16 must have the shape [tokens, {layer.hidden}], not {list(x16.shape)}")
     mask = _checked_mask(mask, len(x16))
 
-    wide = quantise(x16, layer.input_quantize.mult, layer.input_quantize.mult_shift)
-    x8 = _with_residue(wide, layer.input_quantize.residue)
+    x8 = quantise_operand(x16, layer.input_quantize)
     attended = run_attention(layer, x8, mask)
-    attention_sum = saturate(_linear(attended["context"], layer.output) + x16, 16)
-    attention_out16, attention_out8 = _norm(attention_sum, layer.attention_norm)
+    attention_sum = add_linear(attended["context"], layer.output, x16)
+    attention_out16, attention_out8 = norm(attention_sum, layer.attention_norm)
 
     hidden = run_hidden(layer, attention_out8)
-    ffn_sum = saturate(_linear(hidden, layer.down) + attention_out16, 16)
-    output16, output8 = _norm(ffn_sum, layer.output_norm)
+    ffn_sum = add_linear(hidden, layer.down, attention_out16)
+    output16, output8 = norm(ffn_sum, layer.output_norm)
 
     kinds = {"probabilities": np.uint8, "softmax_mult": np.uint16, "softmax_shift": np.uint8}
     wide16 = ("scores", "attention_sum", "attention_out16", "ffn_sum", "output16")
@@ -118,6 +127,22 @@ def run_hidden(layer, attention_out8):
     """The activated hidden values (int8 with residues, as int64) of the FFN's int8 operand."""
     activated = piecewise(_linear(attention_out8, layer.intermediate), layer.gelu_base, layer.gelu_slope)
     return _with_residue(round_half_up(activated, layer.intermediate.post_shift), layer.hidden_residue)
+
+
+def quantise_operand(values, norm):
+    """The int8 operand of int16 values and its residues (a QUANTIZE pass), as int64."""
+    return _with_residue(quantise(values, norm.mult, norm.mult_shift), norm.residue)
+
+
+def norm(values, norm):
+    """LayerNorm of int16 values: the int16 result and the int8 operand with residues, as int64."""
+    y16 = layernorm(values, norm.gamma, norm.beta, norm.gamma_shift, norm.epsilon)
+    return y16, quantise_operand(y16, norm)
+
+
+def add_linear(x8, linear, residual):
+    """int16 result of a linear layer plus an int16 residual, saturated, as int64."""
+    return saturate(_linear(x8, linear) + residual, 16)
 
 
 def quantise_input(values, scale):
@@ -181,11 +206,6 @@ def _narrow(values, linear):
 
 def _with_residue(wide, flags):
     return np.concatenate([saturate(wide, 8), residue(wide[:, flags])], axis=1)
-
-
-def _norm(values, norm):
-    y16 = layernorm(values, norm.gamma, norm.beta, norm.gamma_shift, norm.epsilon)
-    return y16, _with_residue(quantise(y16, norm.mult, norm.mult_shift), norm.residue)
 
 
 def _split(values, heads):

@@ -1,0 +1,168 @@
+"""The float tier: Hugging Face's BertModel, and what its layers compute on the way."""
+
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+__all__ = ["LayerTrace", "LayerWeights", "layer_reference", "layer_weights", "trace_layer"]
+
+BATCH = 16
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class LayerWeights:
+    """One encoder layer's parameters in float64; weights are [out, in]."""
+
+    heads: int
+    epsilon: float
+    query: np.ndarray
+    query_bias: np.ndarray
+    key: np.ndarray
+    key_bias: np.ndarray
+    value: np.ndarray
+    value_bias: np.ndarray
+    output: np.ndarray
+    output_bias: np.ndarray
+    attention_gamma: np.ndarray
+    attention_beta: np.ndarray
+    intermediate: np.ndarray
+    intermediate_bias: np.ndarray
+    down: np.ndarray
+    down_bias: np.ndarray
+    output_gamma: np.ndarray
+    output_beta: np.ndarray
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class LayerTrace:
+    """What a layer computed for some sentences: real tokens only, one sentence after the other.
+
+    Attributes
+    ----------
+    lengths : list of int
+        Real tokens of each sentence.
+    inputs, query, key, value, context, attention_sum, attention_out, ffn_sum, outputs : [tokens, hidden]
+        float32. Projections with their biases; the sums are the inputs of the two LayerNorms.
+    pre_activation, activated : [tokens, ffn]
+    """
+
+    lengths: list
+    inputs: np.ndarray
+    query: np.ndarray
+    key: np.ndarray
+    value: np.ndarray
+    context: np.ndarray
+    attention_sum: np.ndarray
+    attention_out: np.ndarray
+    pre_activation: np.ndarray
+    activated: np.ndarray
+    ffn_sum: np.ndarray
+    outputs: np.ndarray
+
+
+def layer_reference(encoder, sentence, index):
+    """Input and output of layer `index` for one sentence, float32 [S, hidden] each, padding included.
+
+    BertModel runs with the sentence's attention mask; these are two of its hidden states.
+    """
+    with _first_layers(encoder.bert, index + 1) as bert, torch.inference_mode():
+        states = bert(
+            input_ids=torch.from_numpy(sentence.ids)[None],
+            attention_mask=torch.from_numpy(sentence.mask)[None].long(),
+            output_hidden_states=True,
+        ).hidden_states
+    return states[index][0].numpy(), states[index + 1][0].numpy()
+
+
+def trace_layer(encoder, sentences, index):
+    """What layer `index` computes for the sentences, as a `LayerTrace`."""
+    order = sorted(range(len(sentences)), key=lambda i: sentences[i].tokens)
+    parts = {}
+    lengths = []
+    with _first_layers(encoder.bert, index + 1) as bert, torch.inference_mode():
+        for start in range(0, len(order), BATCH):
+            batch = [sentences[i] for i in order[start : start + BATCH]]
+            width = max(sentence.tokens for sentence in batch)
+            ids = torch.zeros(len(batch), width, dtype=torch.long)
+            mask = torch.zeros(len(batch), width, dtype=torch.long)
+            for row, sentence in enumerate(batch):
+                ids[row, : sentence.tokens] = torch.from_numpy(sentence.ids[sentence.mask])
+                mask[row, : sentence.tokens] = 1
+            with _captured(bert.encoder.layer[index]) as captured:
+                bert(input_ids=ids, attention_mask=mask)
+            lengths += [sentence.tokens for sentence in batch]
+            for name, value in captured.items():
+                parts.setdefault(name, []).append(value[mask.bool()].numpy())
+    return LayerTrace(lengths=lengths, **{name: np.concatenate(part) for name, part in parts.items()})
+
+
+def layer_weights(encoder, index):
+    """Parameters of layer `index`."""
+    layer = encoder.bert.encoder.layer[index]
+
+    def array(parameter):
+        return parameter.detach().numpy().astype(np.float64)
+
+    linears = {
+        "query": layer.attention.self.query,
+        "key": layer.attention.self.key,
+        "value": layer.attention.self.value,
+        "output": layer.attention.output.dense,
+        "intermediate": layer.intermediate.dense,
+        "down": layer.output.dense,
+    }
+    return LayerWeights(
+        heads=encoder.config.num_attention_heads,
+        epsilon=encoder.config.layer_norm_eps,
+        attention_gamma=array(layer.attention.output.LayerNorm.weight),
+        attention_beta=array(layer.attention.output.LayerNorm.bias),
+        output_gamma=array(layer.output.LayerNorm.weight),
+        output_beta=array(layer.output.LayerNorm.bias),
+        **{name: array(linear.weight) for name, linear in linears.items()},
+        **{f"{name}_bias": array(linear.bias) for name, linear in linears.items()},
+    )
+
+
+@contextmanager
+def _first_layers(bert, count):
+    """The model with only its first `count` layers, so that nothing runs that isn't looked at."""
+    whole = bert.encoder.layer
+    if not 1 <= count <= len(whole):
+        raise ValueError(f"layer must be from 0 to {len(whole) - 1}, not {count - 1}")
+    bert.encoder.layer = whole[:count]
+    try:
+        yield bert
+    finally:
+        bert.encoder.layer = whole
+
+
+@contextmanager
+def _captured(layer):
+    """A dict that fills with the layer's inner tensors when it runs."""
+    captured = {}
+
+    def keep(name, which):
+        def hook(module, inputs, output):
+            captured[name] = inputs[0] if which == "input" else output
+
+        return hook
+
+    points = (
+        ("inputs", layer.attention.self.query, "input"),
+        ("query", layer.attention.self.query, "output"),
+        ("key", layer.attention.self.key, "output"),
+        ("value", layer.attention.self.value, "output"),
+        ("context", layer.attention.output.dense, "input"),
+        ("attention_sum", layer.attention.output.LayerNorm, "input"),
+        ("attention_out", layer.attention.output.LayerNorm, "output"),
+        ("pre_activation", layer.intermediate.dense, "output"),
+        ("activated", layer.output.dense, "input"),
+        ("ffn_sum", layer.output.LayerNorm, "input"),
+        ("outputs", layer.output.LayerNorm, "output"),
+    )
+    with ExitStack() as stack:
+        for name, module, which in points:
+            stack.callback(module.register_forward_hook(keep(name, which)).remove)
+        yield captured
