@@ -1,0 +1,1 @@
+"""Simulation of the whole accelerator: builds, memory model, host driver, runs and their reports."""

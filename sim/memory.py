@@ -1,0 +1,189 @@
+"""The simulated host memory and the trace, from inside the process that simulates.
+
+`sim/hdl/system.cpp` has the C side; its functions are in the executable that runs this Python.
+"""
+
+import ctypes
+import enum
+from dataclasses import dataclass
+
+import numpy as np
+
+__all__ = ["Memory", "Response", "Stalls", "TRACE_ENGINES", "Trace"]
+
+TRACE_ENGINES = ("load", "store", "gemm", "vector")
+"""In the order of their numbers in the trace."""
+
+
+class Response(enum.IntEnum):
+    """An AXI response."""
+
+    OKAY = 0
+    SLVERR = 2
+    DECERR = 3
+
+
+@dataclass(frozen=True)
+class Stalls:
+    """Odds (0 to 1) that a channel stands still in a cycle."""
+
+    aw: float = 0
+    w: float = 0
+    b: float = 0
+    ar: float = 0
+    r: float = 0
+
+    @classmethod
+    def everywhere(cls, odds):
+        """The same odds on every channel."""
+        return cls(odds, odds, odds, odds, odds)
+
+
+class _Counters(ctypes.Structure):
+    _fields_ = [(name, ctypes.c_uint64) for name in ("cycle", "bytes_read", "bytes_written", "violations")]
+
+
+def _library():
+    library = ctypes.CDLL(None)
+    u8, u32, u64, number, integer = (
+        ctypes.c_uint8, ctypes.c_uint32, ctypes.c_uint64, ctypes.c_double, ctypes.c_int,
+    )  # fmt: skip
+    for name, result, *arguments in (
+        ("memory_allocate", ctypes.POINTER(u8), u64, u64),
+        ("memory_set_timing", None, u32, u32, number, u32),
+        ("memory_set_stalls", None, u64, number, number, number, number, number),
+        ("memory_add_error", None, u64, u64, u8, integer, integer),
+        ("memory_clear_errors", None),
+        ("memory_counters", ctypes.POINTER(_Counters)),
+        ("memory_violation", ctypes.c_char_p, u32),
+        ("trace_rows", ctypes.c_void_p, u32, ctypes.POINTER(u64)),
+        ("trace_newest", u32, u32),
+        ("trace_clear", None),
+    ):
+        function = getattr(library, name)
+        function.restype, function.argtypes = result, arguments
+    return library
+
+
+class Memory:
+    """Host memory behind the accelerator's AXI4 port.
+
+    Attributes
+    ----------
+    base : int
+        Address of its first byte.
+    bytes : numpy array of uint8
+        The contents: the very memory that is simulated, not a copy.
+
+    Parameters
+    ----------
+    base, size : int
+        In bytes. Addresses outside answer DECERR.
+    """
+
+    def __init__(self, base, size):
+        self._library = _library()
+        self._counters = self._library.memory_counters()
+        self.base = base
+        place = self._library.memory_allocate(base, size)
+        self.bytes = np.ctypeslib.as_array(place, (size,))
+        self.set_timing()
+        self.set_stalls(Stalls(), seed=0)
+        self.clear_errors()
+
+    def view(self, address, size):
+        """`size` bytes from `address` on, as a part of `bytes`.
+
+        Raises
+        ------
+        ValueError
+            If they are not in the memory.
+        """
+        start = address - self.base
+        if start < 0 or start + size > len(self.bytes):
+            raise ValueError(f"addresses must be in the memory, not {address:#x} to {address + size:#x}")
+        return self.bytes[start : start + size]
+
+    def write(self, address, data):
+        """Puts bytes (or an array of any type) at `address`."""
+        data = np.frombuffer(np.ascontiguousarray(data) if isinstance(data, np.ndarray) else data, np.uint8)
+        self.view(address, len(data))[:] = data
+
+    def set_timing(self, *, latency=1, write_latency=None, bandwidth=1e9, outstanding=64):
+        """Sets how fast the memory is.
+
+        Parameters
+        ----------
+        latency : int
+            Cycles from a read address to its first data, at least 1.
+        write_latency : int, optional
+            Cycles from the last write data to the response; as `latency` if not given.
+        bandwidth : float
+            Most bytes a cycle on average, reads and writes together.
+        outstanding : int
+            Bursts of each direction that are accepted before the first is finished.
+        """
+        write_latency = latency if write_latency is None else write_latency
+        self._library.memory_set_timing(latency, write_latency, bandwidth, outstanding)
+
+    def set_stalls(self, stalls, *, seed):
+        """Makes the channels stand still at random; the same seed gives the same stalls."""
+        self._library.memory_set_stalls(seed, stalls.aw, stalls.w, stalls.b, stalls.ar, stalls.r)
+
+    def add_error(self, low, high, response, *, on_read=True, on_write=True):
+        """Lets accesses to the addresses from `low` up to, not including, `high` answer an error."""
+        self._library.memory_add_error(low, high, response, on_read, on_write)
+
+    def clear_errors(self):
+        """Forgets the addresses that answer errors."""
+        self._library.memory_clear_errors()
+
+    @property
+    def cycle(self):
+        """Clock edges so far."""
+        return self._counters.contents.cycle
+
+    @property
+    def bytes_read(self):
+        """Bytes of the read beats that the accelerator took."""
+        return self._counters.contents.bytes_read
+
+    @property
+    def bytes_written(self):
+        """Bytes written with their strobe set."""
+        return self._counters.contents.bytes_written
+
+    @property
+    def violations(self):
+        """What the accelerator did against the rules of AXI4, a sentence each; the first hundred."""
+        count = min(self._counters.contents.violations, 100)
+        return [self._library.memory_violation(number).decode() for number in range(count)]
+
+
+class Trace:
+    """Which command each engine worked on, by command."""
+
+    ROW = np.dtype([("busy", np.uint64), ("first", np.uint64), ("last", np.uint64)])
+
+    def __init__(self):
+        self._library = _library()
+
+    def rows(self, engine):
+        """A copy of the engine's rows, indexed by the command's position in the program.
+
+        Cycles are those of `Memory.cycle`; a command that never was active has `busy` 0.
+        """
+        count = ctypes.c_uint64()
+        place = self._library.trace_rows(TRACE_ENGINES.index(engine), ctypes.byref(count))
+        if not count.value:
+            return np.zeros(0, self.ROW)
+        size = count.value * self.ROW.itemsize
+        return np.frombuffer((ctypes.c_uint8 * size).from_address(place), self.ROW).copy()
+
+    def newest(self):
+        """Position of the last command that any engine has worked on."""
+        return max(self._library.trace_newest(engine) for engine in range(len(TRACE_ENGINES)))
+
+    def clear(self):
+        """Forgets everything."""
+        self._library.trace_clear()

