@@ -3,10 +3,11 @@
 from dataclasses import dataclass
 from enum import Enum
 
-__all__ = ["IDENTITY", "REGISTERS", "VERSION", "Access", "Register", "offset_of"]
+__all__ = ["ADDRESS_BITS", "IDENTITY", "REGISTERS", "VERSION", "Access", "Register", "offset_of"]
 
 IDENTITY = 0x48545242  # "BRTH", little-endian
 VERSION = 0x0001_0000
+ADDRESS_BITS = 8  # of the register space
 
 
 class Access(Enum):
