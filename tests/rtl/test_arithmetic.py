@@ -1,0 +1,78 @@
+"""Rounding, saturation and shifts in hardware against Python integers."""
+
+import pytest
+from amaranth.hdl import Module, Signal, signed, unsigned
+from amaranth.sim import Simulator
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rtl.arithmetic import (
+    round_half_up,
+    round_half_up_model,
+    saturate,
+    saturate_model,
+    shift_round,
+)
+
+
+def evaluate(build, shape, values, extra=None):
+    """Values of the expression `build(signal, extra signal)` for every value of the signal."""
+    m = Module()
+    source, side = Signal(shape), Signal(6)
+    m.d.comb += Signal(name="anchor").eq(source[0])
+    expression = build(source, side)
+    results = []
+
+    async def bench(ctx):
+        for value in values:
+            ctx.set(source, value)
+            if extra is not None:
+                ctx.set(side, extra)
+            results.append(ctx.get(expression))
+
+    simulator = Simulator(m)
+    simulator.add_testbench(bench)
+    simulator.run()
+    return results
+
+
+@pytest.mark.parametrize("shift", [0, 1, 4, 7])
+def test_round_half_up_is_floor_of_value_plus_half(shift):
+    values = list(range(-512, 512))
+    got = evaluate(lambda v, _: round_half_up(v, shift), signed(10), values)
+    expected = [(2 * v + (1 << shift)) // (2 << shift) for v in values]
+    assert got == expected
+    assert round_half_up_model(values, shift).tolist() == expected
+
+
+@pytest.mark.parametrize("shift", [0, 1, 5, 9, 10, 15])
+def test_shift_round_by_a_signal(shift):
+    values = list(range(-512, 512))
+    got = evaluate(shift_round, signed(10), values, extra=shift)
+    assert got == [(2 * v + (1 << shift)) // (2 << shift) for v in values]
+
+
+@pytest.mark.parametrize("source", [signed(10), signed(8), signed(6), signed(9)])
+@pytest.mark.parametrize("target", [signed(8), unsigned(8)])
+def test_saturate(source, target):
+    width = source.width
+    values = list(range(-(1 << (width - 1)), 1 << (width - 1)))
+    low, high = (-128, 127) if target.signed else (0, 255)
+    expected = [max(low, min(high, v)) for v in values]
+    assert evaluate(lambda v, _: saturate(v, target), source, values) == expected
+    assert saturate_model(values, 8, target.signed).tolist() == expected
+
+
+@pytest.mark.parametrize("target, high", [(signed(8), 127), (unsigned(8), 255)])
+def test_saturate_unsigned_source(target, high):
+    values = list(range(1024))
+    got = evaluate(lambda v, _: saturate(v, target), unsigned(10), values)
+    assert got == [min(high, v) for v in values]
+
+
+@settings(deadline=None, max_examples=200)
+@given(st.integers(-(1 << 48), 1 << 48), st.integers(0, 63))
+def test_round_half_up_model_on_wide_values(value, shift):
+    if shift > 60:
+        return
+    assert int(round_half_up_model(value, shift)) == (value + ((1 << shift) >> 1)) >> shift
