@@ -1,0 +1,161 @@
+"""Fetches a program from DRAM."""
+
+from amaranth.hdl import Cat, Module, Mux, Signal
+from amaranth.lib import data, stream, wiring
+from amaranth.lib.wiring import In, Out
+
+from rtl.axi import Response, read_client
+from rtl.isa import COMMAND_BITS, COMMAND_BYTES, FaultReason
+from rtl.signatures import INDEX_BITS, EngineCommand, FaultSignature
+from rtl.stream import Queue
+
+__all__ = ["Fetcher"]
+
+_PREFETCHED_COMMANDS = 4
+
+
+class Fetcher(wiring.Component):
+    """Streams the commands of a program, a few of them fetched ahead.
+
+    A command takes as many cycles as it has beats, and one more. Bursts are whole commands, or
+    `config.burst_beats` where that is less; commands are aligned, so none crosses 4 KiB. What can't
+    be fetched faults when everything before it has been taken: MISALIGNED for an address that is no
+    multiple of a command, DRAM_WINDOW for a command outside of the window (no burst is issued for
+    it), AXI_SLVERR and AXI_DECERR for a bad response.
+
+    Ports
+    -----
+    start : In(1)
+        Begins with the program at `addr` of `length` commands.
+    addr, length : In
+        Held from `start` for one cycle.
+    abort : In(1)
+        Level, until `idle`. Issues nothing more and drops everything.
+    window_base, window_limit : In
+    dram : Out(read_client)
+    o : Out(stream of EngineCommand)
+    fault : Out(FaultSignature)
+    finished : Out(1)
+        Every command has been taken.
+    idle : Out(1)
+        No read is on its way.
+
+    Parameters
+    ----------
+    config : Config
+    """
+
+    def __init__(self, config):
+        self._config = config
+        super().__init__(
+            {
+                "start": In(1),
+                "addr": In(64),
+                "length": In(32),
+                "abort": In(1),
+                "window_base": In(config.axi_addr_bits),
+                "window_limit": In(config.axi_addr_bits + 1),
+                "dram": Out(read_client(config)),
+                "o": Out(stream.Signature(EngineCommand)),
+                "fault": Out(FaultSignature),
+                "finished": Out(1),
+                "idle": Out(1),
+            }
+        )
+
+    def elaborate(self, platform):
+        m = Module()
+        config = self._config
+        addr_bits, beat_bits = config.axi_addr_bits, config.axi_data_bits
+        command_beats = COMMAND_BITS // beat_bits
+        burst_beats = min(command_beats, config.burst_beats)
+        burst_bytes = burst_beats * config.axi_data_bytes
+        capacity = _PREFETCHED_COMMANDS * command_beats
+        beat_layout = data.StructLayout({"data": beat_bits, "resp": Response})
+        m.submodules.beats = beats = Queue(beat_layout, capacity, buffered=True)
+
+        # Bursts: each is checked in one cycle and issued in the next ones.
+        misaligned, checked, inside = Signal(), Signal(), Signal()
+        burst_addr = Signal(addr_bits + 1)  # with the top bit set: past the end of the address space
+        bursts_left = Signal(32 + (command_beats // burst_beats - 1).bit_length())
+        room = Signal(range(capacity + 1), init=capacity)
+        do_issue, do_beat = Signal(), Signal()
+        m.d.comb += [
+            self.dram.ar.valid.eq(checked & inside & (room >= burst_beats) & ~self.abort),
+            self.dram.ar.payload.addr.eq(burst_addr),
+            self.dram.ar.payload.len.eq(burst_beats - 1),
+            do_issue.eq(self.dram.ar.valid & self.dram.ar.ready),
+            self.idle.eq(room == capacity),
+        ]
+        m.d.sync += room.eq(room - Mux(do_issue, burst_beats, 0) + do_beat)
+        with m.If(do_issue):
+            m.d.sync += [
+                burst_addr.eq(burst_addr + burst_bytes),
+                bursts_left.eq(bursts_left - 1),
+                checked.eq(0),
+            ]
+        with m.Elif(~checked & (bursts_left != 0)):
+            m.d.sync += [
+                checked.eq(1),
+                inside.eq(
+                    ~misaligned
+                    & ~burst_addr[-1]
+                    & (burst_addr >= self.window_base)
+                    & (burst_addr + burst_bytes <= self.window_limit)
+                ),
+            ]
+
+        # Beats are shifted into the command.
+        command = Signal(COMMAND_BITS)
+        gathered = Signal(range(command_beats + 1))
+        index, left = Signal(INDEX_BITS), Signal(32)
+        failed, error, starved = Signal(), Signal(), Signal()
+        m.d.comb += [
+            beats.i.valid.eq(self.dram.r.valid),
+            beats.i.payload.data.eq(self.dram.r.payload.data),
+            beats.i.payload.resp.eq(self.dram.r.payload.resp),
+            self.dram.r.ready.eq(beats.i.ready),
+            self.o.valid.eq(gathered == command_beats),
+            self.o.payload.body.eq(command),
+            self.o.payload.index.eq(index),
+            beats.o.ready.eq(~self.o.valid | failed | self.abort),
+            do_beat.eq(beats.o.valid & beats.o.ready),
+            error.eq(do_beat & beats.o.payload.resp[1]),
+            starved.eq(checked & ~inside & self.idle & ~self.o.valid),
+            self.finished.eq(left == 0),
+        ]
+        with m.If(self.o.valid & self.o.ready):
+            m.d.sync += [gathered.eq(0), index.eq(index + 1), left.eq(left - 1)]
+        with m.Elif(do_beat & ~error & ~failed):
+            m.d.sync += [
+                command.eq(Cat(command, beats.o.payload.data)[beat_bits:]),
+                gathered.eq(gathered + 1),
+            ]
+
+        m.d.sync += self.fault.valid.eq((error | starved) & ~failed)
+        with m.If((error | starved) & ~failed):
+            m.d.sync += [failed.eq(1), self.fault.payload.index.eq(index)]
+            with m.If(starved):
+                m.d.sync += self.fault.payload.reason.eq(
+                    Mux(misaligned, FaultReason.MISALIGNED, FaultReason.DRAM_WINDOW)
+                )
+            with m.Elif(beats.o.payload.resp == Response.DECERR):
+                m.d.sync += self.fault.payload.reason.eq(FaultReason.AXI_DECERR)
+            with m.Else():
+                m.d.sync += self.fault.payload.reason.eq(FaultReason.AXI_SLVERR)
+
+        with m.If(self.abort | (failed & ~self.start)):
+            m.d.sync += [bursts_left.eq(0), checked.eq(0), gathered.eq(0)]
+        with m.Elif(self.start):
+            past_end = self.addr[addr_bits:].any() if addr_bits < 64 else 0
+            m.d.sync += [
+                misaligned.eq(self.addr[: (COMMAND_BYTES - 1).bit_length()].any()),
+                checked.eq(0),
+                burst_addr.eq(Cat(self.addr[:addr_bits], past_end)),
+                bursts_left.eq(self.length << (command_beats // burst_beats - 1).bit_length()),
+                gathered.eq(0),
+                index.eq(0),
+                left.eq(self.length),
+                failed.eq(0),
+            ]
+        return m
