@@ -1,0 +1,179 @@
+"""N lanes in lockstep: source words in, result words out."""
+
+from amaranth.hdl import Cat, Module, Mux, Signal, signed
+from amaranth.lib import data, stream, wiring
+from amaranth.lib.wiring import In, Out
+
+from rtl.arithmetic import saturate
+from rtl.isa import NormRecord
+from rtl.signatures import Moments
+from rtl.vector.job import Job
+from rtl.vector.normalise import NormaliseLane
+from rtl.vector.requantise import RequantiseLane
+from rtl.vector.softmax import Exp2WriteSignature, SoftmaxLane
+from rtl.vector.steps import Steps
+
+__all__ = ["Lanes", "result_word"]
+
+
+def result_word(config):
+    """Shape of one word of a command's results: what may be written of it."""
+    lanes = config.array_n
+    return data.StructLayout(
+        {
+            "word16": data.ArrayLayout(signed(16), lanes),
+            "word8": data.ArrayLayout(8, lanes),
+            "residue": data.ArrayLayout(8, lanes),
+            "flagged": 1,
+        }
+    )
+
+
+class Lanes(wiring.Component):
+    """The datapaths of SOFTMAX, LAYERNORM and QUANTIZE; a word a cycle.
+
+    All of it moves as a whole, when the word at the end is taken and the norm record that a word
+    needs is there. A word takes 5 (SOFTMAX), 15 (LAYERNORM) or 6 (QUANTIZE) steps.
+
+    Ports
+    -----
+    job : In(Job)
+        Stays while words are inside.
+    clear : In(1)
+        Starts new sums of probabilities; nothing is inside.
+    open : In(1)
+        Words may enter: what the job needs of the row is known.
+    i : In(stream of int16 lines)
+    records : In(stream of NormRecord)
+        One for every word of LAYERNORM and QUANTIZE.
+    o : Out(stream of `result_word`)
+        `flagged` is the residue flag of the word's record.
+    moments : In(N Moments)
+        Of the job's slot.
+    scales : In(N x reciprocal and exponent)
+        See `rtl.vector.row_scale`.
+    sums : Out(N x 20)
+        Of the probabilities that have left.
+    table : In(Exp2WriteSignature)
+
+    Parameters
+    ----------
+    config : Config
+    """
+
+    def __init__(self, config):
+        self._config = config
+        lanes = config.array_n
+        super().__init__(
+            {
+                "job": In(Job),
+                "clear": In(1),
+                "open": In(1),
+                "i": In(stream.Signature(config.line_bits)),
+                "records": In(stream.Signature(NormRecord)),
+                "o": Out(stream.Signature(result_word(config))),
+                "moments": In(data.ArrayLayout(Moments, lanes)),
+                "reciprocals": In(16).array(lanes),
+                "exponents": In(5).array(lanes),
+                "sums": Out(20).array(lanes),
+                "table": In(Exp2WriteSignature),
+            }
+        )
+
+    def elaborate(self, platform):
+        m = Module()
+        job = self.job
+        record = self.records.payload
+        m.submodules.entry = entry = Steps(1)
+        m.submodules.exponential = exponential = Steps(SoftmaxLane.stages)
+        m.submodules.normalise = normalise = Steps(NormaliseLane.stages)
+        m.submodules.requantise = requantise = Steps(RequantiseLane.stages)
+
+        # Gamma is needed first, so LAYERNORM takes its record then; QUANTIZE when it multiplies.
+        wants_record, starved, finished, advance = Signal(), Signal(), Signal(), Signal()
+        m.d.comb += [
+            wants_record.eq(
+                Mux(
+                    job.layernorm,
+                    normalise.valid[NormaliseLane.gamma_stage - 1],
+                    job.quantize & entry.valid,
+                )
+            ),
+            starved.eq(wants_record & ~self.records.valid),
+            finished.eq(exponential.valid[-1] | requantise.valid[-1]),
+            self.o.valid.eq(finished & ~starved),
+            advance.eq((~finished | self.o.ready) & ~starved),
+            self.records.ready.eq(wants_record & advance),
+            self.i.ready.eq(self.open & advance),
+            entry.enter.eq(self.i.valid & self.open),
+            exponential.enter.eq(entry.valid & job.softmax),
+            normalise.enter.eq(entry.valid & job.layernorm),
+            requantise.enter.eq(
+                Mux(job.layernorm, normalise.valid[-1], entry.valid & job.quantize)
+            ),
+        ]
+        for steps in (entry, exponential, normalise, requantise):
+            m.d.comb += steps.advance.eq(advance)
+
+        # The rest of the record follows the word from gamma to the end.
+        gamma = Signal(signed(16))
+        carried = [
+            Signal(NormRecord, name=f"record_{stage}")
+            for stage in range(NormaliseLane.gamma_stage, NormaliseLane.stages)
+        ]
+        for previous, value, step in zip(
+            [record, *carried], carried, normalise.step[NormaliseLane.gamma_stage :]
+        ):
+            with m.If(step):
+                m.d.sync += value.eq(previous)
+        m.d.comb += gamma.eq(carried[0].gamma)
+        rest = data.View(NormRecord, Mux(job.layernorm, Cat(carried[-1]), Cat(record)))
+        mult = Signal(16)
+        flagged = [Signal(name=f"flagged_{stage}") for stage in range(RequantiseLane.stages)]
+        with m.If(requantise.step[0]):
+            m.d.sync += mult.eq(rest.mult)
+        for previous, value, step in zip([rest.residue, *flagged], flagged, requantise.step):
+            with m.If(step):
+                m.d.sync += value.eq(previous)
+        m.d.comb += self.o.payload.flagged.eq(flagged[-1])
+
+        for lane in range(self._config.array_n):
+            x = Signal(signed(16), name=f"x_{lane}")
+            with m.If(entry.step):
+                m.d.sync += x.eq(self.i.payload.word_select(lane, 16))
+
+            m.submodules[f"softmax_{lane}"] = softmax = SoftmaxLane()
+            wiring.connect(m, softmax.table, wiring.flipped(self.table))
+            m.d.comb += [
+                softmax.score.eq(x),
+                softmax.maximum.eq(self.moments[lane].sum[:16].as_signed()),
+                softmax.step.eq(exponential.step),
+                softmax.accumulate.eq(exponential.valid[-1] & advance),
+                softmax.clear.eq(self.clear),
+                self.sums[lane].eq(softmax.sum),
+            ]
+            m.submodules[f"normalise_{lane}"] = norm = NormaliseLane()
+            m.d.comb += [
+                norm.x.eq(x),
+                norm.n.eq(job.words),
+                norm.sum.eq(self.moments[lane].sum),
+                norm.reciprocal.eq(self.reciprocals[lane]),
+                norm.exponent.eq(self.exponents[lane]),
+                norm.gamma.eq(gamma),
+                norm.gamma_shift.eq(job.gamma_shift),
+                norm.step.eq(normalise.step),
+            ]
+            m.submodules[f"requantise_{lane}"] = requant = RequantiseLane()
+            shifted = saturate(norm.o + carried[-1].beta, signed(16))
+            m.d.comb += [
+                requant.y.eq(Mux(job.layernorm, shifted, x)),
+                requant.mult.eq(mult),
+                requant.shift.eq(job.mult_shift),
+                requant.step.eq(requantise.step),
+                self.o.payload.word16[lane].eq(requant.word16),
+                self.o.payload.word8[lane].eq(
+                    Mux(job.softmax, softmax.probability, requant.word8)
+                ),
+                self.o.payload.residue[lane].eq(requant.residue),
+            ]
+        return m

@@ -1,0 +1,66 @@
+"""One lane of requantisation: int16 to int8, and what saturation cut off."""
+
+from amaranth.hdl import Module, Signal, signed
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
+
+from rtl.arithmetic import saturate
+from rtl.vector.rounding_shift import RoundingShift
+
+__all__ = ["RequantiseLane"]
+
+
+class RequantiseLane(wiring.Component):
+    """`w = sat16(rhu(y * mult, shift))`, `sat8(w)` and `sat8(w - sat8(w))`, one 18 x 18 multiplier.
+
+    Ports
+    -----
+    y : In(signed(16))
+        Taken by stage 0.
+    mult : In(16)
+        Register that belongs to stage 0.
+    shift : In(6)
+        Stays while values are in the pipeline.
+    step : In(stages)
+        Bit k: stage k takes a value (`rtl.vector.steps`).
+    word16 : Out(signed(16))
+        y, beside its outcome.
+    word8, residue : Out(signed(8))
+    """
+
+    stages = 5
+
+    y: In(signed(16))
+    mult: In(16)
+    shift: In(6)
+    step: In(stages)
+    word16: Out(signed(16))
+    word8: Out(signed(8))
+    residue: Out(signed(8))
+
+    def elaborate(self, platform):
+        m = Module()
+        step = self.step
+        carried = [Signal(signed(16), name=f"y_{stage}") for stage in range(self.stages)]
+        for stage, value in enumerate(carried):
+            with m.If(step[stage]):
+                m.d.sync += value.eq(carried[stage - 1] if stage else self.y)
+        m.d.comb += self.word16.eq(carried[-1])
+
+        product = Signal(signed(33))
+        with m.If(step[1]):
+            m.d.sync += product.eq(carried[0] * self.mult)
+        m.submodules.to_w = to_w = RoundingShift(len(product), 16)
+        m.d.comb += [
+            to_w.value.eq(product),
+            to_w.shift.eq(self.shift),
+            to_w.step.eq(step[2:4]),
+        ]
+        limited = Signal(signed(8))
+        m.d.comb += limited.eq(saturate(to_w.o, signed(8)))
+        with m.If(step[4]):
+            m.d.sync += [
+                self.word8.eq(limited),
+                self.residue.eq(saturate(to_w.o - limited, signed(8))),
+            ]
+        return m

@@ -1,0 +1,148 @@
+"""One lane of the serial arithmetic behind a row's scale."""
+
+from amaranth.hdl import C, Cat, Module, Mux, Signal, signed
+from amaranth.lib import data, wiring
+from amaranth.lib.wiring import In, Out
+
+from rtl.signatures import Moments, RowFactor
+
+__all__ = ["RowScaleLane", "RowScaleStep"]
+
+_BITS = 56
+_SUM_BITS = 28
+_ROOT_BITS = 20
+
+
+class RowScaleStep(data.Struct):
+    """What all lanes do in a cycle; `clear`, `add`, `normalise`, `root`, `prepare`, `divide` exclude
+    one another.
+
+    `add` adds the sum of what its companions choose: with `double`, the accumulator twice and
+    minus the row's sum if the bit of it that was chosen a cycle ago (`bit`) is set (plus it, with
+    `sign_bit`: the bit's weight is negative); `squares`, `epsilon`, `probabilities` else.
+    `repair` makes 1 of 0.
+    """
+
+    clear: 1
+    add: 1
+    double: 1
+    sign_bit: 1
+    squares: 1
+    epsilon: 1
+    probabilities: 1
+    repair: 1
+    normalise: 1
+    root: 1
+    prepare: 1
+    divide: 1
+    bit: 5
+
+
+class RowScaleLane(wiring.Component):
+    """`n * squares - sum**2 + epsilon` by Horner's rule, its square root, and a reciprocal.
+
+    An accumulator of 56 bits that adds, and shifts left by 2 or 8; a subtractor of 24 bits that
+    takes a bit of the square root (digit by digit, two bits of the radicand at a time) or of the
+    quotient (restoring division of 2**35 - 1) a cycle. See docs/architecture.md for the formulas.
+
+    Ports
+    -----
+    step : In(RowScaleStep)
+    softmax : In(1)
+        The divisor is the normalised sum of probabilities, not the root.
+    moments : In(Moments)
+    probabilities : In(20)
+        Their sum.
+    epsilon : In(32)
+    reciprocal : Out(16)
+    exponent : Out(5)
+        e of LAYERNORM.
+    factor : Out(RowFactor)
+        Of SOFTMAX.
+    """
+
+    step: In(RowScaleStep)
+    softmax: In(1)
+    moments: In(Moments)
+    probabilities: In(20)
+    epsilon: In(32)
+    reciprocal: Out(16)
+    exponent: Out(5)
+    factor: Out(RowFactor)
+
+    def elaborate(self, platform):
+        m = Module()
+        step = self.step
+        accumulator = Signal(_BITS)
+        root = Signal(_ROOT_BITS)
+        remainder = Signal(_ROOT_BITS + 1)
+        pairs = Signal(5)  # of bits that the accumulator was shifted by to normalise it
+        odd, zero = Signal(), Signal()
+
+        row_sum = Signal(signed(_BITS))
+        sum_bit, subtract = Signal(), Signal()
+        total = Signal(_BITS)
+        m.d.comb += [
+            row_sum.eq(self.moments.sum[:_SUM_BITS].as_signed()),
+            subtract.eq(sum_bit & ~step.sign_bit),
+            total.eq(
+                # The doubled accumulator has room for the one that completes a negation.
+                Mux(step.double, Cat(subtract, accumulator[:-1]), accumulator)
+                + (
+                    ((row_sum ^ subtract.replicate(_BITS))
+                     & (sum_bit & step.double).replicate(_BITS))
+                    | (self.moments.squares & step.squares.replicate(len(self.moments.squares)))
+                    | (self.epsilon & step.epsilon.replicate(len(self.epsilon)))
+                    | Cat(C(0, _BITS - 20), self.probabilities & step.probabilities.replicate(20))
+                )
+            ),
+        ]
+        m.d.sync += sum_bit.eq(self.moments.sum[:_SUM_BITS].bit_select(step.bit, 1))
+
+        by_eight, by_two = Signal(), Signal()
+        m.d.comb += [
+            by_eight.eq(step.normalise & ~accumulator[-8:].any()),
+            by_two.eq((step.normalise & ~accumulator[-2:].any()) | step.root),
+        ]
+        with m.If(step.add):
+            m.d.sync += accumulator.eq(total)
+        with m.Elif(by_eight):
+            m.d.sync += [accumulator.eq(accumulator << 8), pairs.eq(pairs + 4)]
+        with m.Elif(by_two):
+            m.d.sync += [accumulator.eq(accumulator << 2), pairs.eq(pairs + step.normalise)]
+        with m.If(step.repair):
+            m.d.sync += zero.eq(~accumulator.any())
+            with m.If(~accumulator.any()):
+                m.d.sync += accumulator[0].eq(1)
+
+        minuend, subtrahend = Signal(23), Signal(22)
+        difference = Signal(signed(24))
+        fits = Signal()
+        m.d.comb += [
+            minuend.eq(Mux(step.divide, Cat(C(1, 1), remainder), Cat(accumulator[-2:], remainder))),
+            subtrahend.eq(Mux(step.divide, root, Cat(C(1, 2), root))),
+            difference.eq(minuend - subtrahend),
+            fits.eq(~difference[-1]),
+        ]
+        with m.If(step.root | step.divide):
+            m.d.sync += remainder.eq(Mux(fits, difference, minuend))
+        with m.If(step.root):
+            m.d.sync += root.eq(Cat(fits, root))
+        with m.If(step.divide):
+            m.d.sync += self.reciprocal.eq(Cat(fits, self.reciprocal))
+        with m.If(step.prepare):
+            m.d.sync += remainder.eq((1 << _ROOT_BITS - 1) - 1)
+            m.d.sync += odd.eq(~accumulator[-1])
+            with m.If(self.softmax):
+                m.d.sync += root.eq(
+                    Mux(accumulator[-1], accumulator[-20:], accumulator[-21:-1])
+                )
+        with m.If(step.clear):
+            m.d.sync += [accumulator.eq(0), root.eq(0), remainder.eq(0), pairs.eq(0)]
+
+        m.d.comb += [
+            self.exponent.eq(pairs),
+            self.factor.mult.eq(Mux(zero, 0, self.reciprocal)),
+            self.factor.shift.eq(Mux(zero, 0, 35 - Cat(odd, pairs))),
+        ]
+        return m

@@ -1,0 +1,179 @@
+"""Executes vector commands one after another."""
+
+from amaranth.hdl import Module, Mux, Signal
+from amaranth.lib import stream, wiring
+from amaranth.lib.wiring import In, Out
+
+from rtl.control.posts import PostPair
+from rtl.isa import FaultReason
+from rtl.signatures import EngineCommand, FaultSignature, LineRange
+from rtl.vector.job import Job, JobDecoder
+from rtl.vector.softmax import EXP2_ENTRIES
+from rtl.vector.table_loader import PIECEWISE_ENTRIES
+
+__all__ = ["MAXIMUM_WORDS", "Sequencer"]
+
+MAXIMUM_WORDS = 4096
+
+
+class Sequencer(wiring.Component):
+    """Checks a command, starts its reads and the datapath, waits for its end and posts it.
+
+    Nothing is read or written for a command that is at fault. After a fault nothing is taken or
+    posted until reset.
+
+    Ports
+    -----
+    command : In(stream of EngineCommand)
+        Commands whose waits are taken.
+    post : Out(stream of PostPair)
+    fault : Out(FaultSignature)
+    active : Out(1)
+        A command is being worked on: `job`.
+    job : Out(Job)
+        Stays from before `start` until the next command.
+    start : Out(1)
+        For one cycle before the first read.
+    source, params : Out(stream of LineRange)
+    range_fault : In(1)
+        A reader or the writer found a range outside of the scratchpad.
+    open : Out(1)
+        Words may enter the lanes.
+    scale : Out(1)
+        Starts the row scale.
+    scaled : In(1)
+        The row scale is done; the factors of SOFTMAX are written a cycle later.
+    factors_written, table_written, packing, writing : In(1)
+        The state of the datapath: pulses for FACTORS' slot and TABLE's last entry, levels while
+        words are packed and while the writer holds a line.
+
+    Parameters
+    ----------
+    config : Config
+    """
+
+    def __init__(self, config):
+        self._config = config
+        super().__init__(
+            {
+                "command": In(stream.Signature(EngineCommand)),
+                "post": Out(stream.Signature(PostPair)),
+                "fault": Out(FaultSignature),
+                "active": Out(1),
+                "job": Out(Job),
+                "start": Out(1),
+                "source": Out(stream.Signature(LineRange)),
+                "params": Out(stream.Signature(LineRange)),
+                "range_fault": In(1),
+                "open": Out(1),
+                "scale": Out(1),
+                "scaled": In(1),
+                "factors_written": In(1),
+                "table_written": In(1),
+                "packing": In(1),
+                "writing": In(1),
+            }
+        )
+
+    def elaborate(self, platform):
+        m = Module()
+        config, job = self._config, self.job
+        m.submodules.decoder = decoder = JobDecoder()
+        m.d.comb += decoder.command.eq(self.command.payload)
+
+        streaming, bad_words, bad_slot, illegal = Signal(), Signal(), Signal(), Signal()
+        m.d.comb += [
+            streaming.eq(job.softmax | job.layernorm | job.quantize),
+            bad_words.eq((job.words == 0) | job.words[0] | (job.words > MAXIMUM_WORDS)),
+            bad_slot.eq(job.slot >= config.row_slots),
+            illegal.eq(
+                (streaming & bad_words)
+                | ((job.softmax | job.layernorm | job.factors) & bad_slot)
+                | ~(streaming | job.factors | job.table)
+            ),
+        ]
+
+        entry_lines = {
+            "exp2": 16 * EXP2_ENTRIES // config.line_bits,
+            "piecewise": 32 * PIECEWISE_ENTRIES // config.line_bits,
+        }
+        records_per_line = config.line_bits // 64
+        m.d.comb += [
+            self.source.payload.addr.eq(job.src_addr),
+            self.source.payload.index.eq(job.index),
+            self.params.payload.addr.eq(job.param_addr),
+            self.params.payload.index.eq(job.index),
+            self.params.payload.count.eq(
+                (job.words + records_per_line - 1) >> (records_per_line - 1).bit_length()
+            ),
+            self.post.payload.post0.eq(job.post0),
+            self.post.payload.post1.eq(job.post1),
+        ]
+        with m.If(job.table):
+            m.d.comb += self.source.payload.count.eq(
+                Mux(job.piecewise, entry_lines["piecewise"], entry_lines["exp2"])
+            )
+        with m.Elif(job.factors):
+            m.d.comb += self.source.payload.count.eq(2)
+        with m.Else():
+            m.d.comb += self.source.payload.count.eq(job.words)
+
+        stopped, refused = Signal(), Signal()
+        ready_to_normalise = Signal()
+        m.d.comb += self.open.eq(~job.layernorm | ready_to_normalise)
+        with m.If(self.start):
+            m.d.sync += ready_to_normalise.eq(0)
+        with m.Elif(self.scaled):
+            m.d.sync += ready_to_normalise.eq(1)
+
+        m.d.comb += self.active.eq(1)
+        with m.FSM():
+            with m.State("FETCH"):
+                m.d.comb += [self.active.eq(stopped), self.command.ready.eq(~stopped)]
+                with m.If(self.command.valid & ~stopped):
+                    m.d.sync += job.eq(decoder.job)
+                    m.next = "CHECK"
+            with m.State("CHECK"):
+                m.d.comb += [self.start.eq(~illegal), refused.eq(illegal)]
+                m.next = "READ_SOURCE"
+                with m.If(illegal):
+                    m.next = "FETCH"
+            # The slot's statistics are there from here on.
+            with m.State("READ_SOURCE"):
+                m.d.comb += self.source.valid.eq(1)
+                with m.If(self.source.ready):
+                    m.d.comb += self.scale.eq(job.layernorm)
+                    m.next = "WORK"
+                    with m.If(job.layernorm | job.quantize):
+                        m.next = "READ_PARAMS"
+            with m.State("READ_PARAMS"):
+                m.d.comb += self.params.valid.eq(1)
+                with m.If(self.params.ready):
+                    m.next = "WORK"
+            with m.State("WORK"):
+                with m.If(job.softmax & ~self.packing):
+                    m.d.comb += self.scale.eq(1)
+                    m.next = "INVERT"
+                with m.Elif(streaming & ~self.packing):
+                    m.next = "DRAIN"
+                with m.Elif(self.factors_written | self.table_written):
+                    m.next = "POST"
+            with m.State("INVERT"), m.If(self.factors_written):
+                m.next = "DRAIN"
+            with m.State("DRAIN"), m.If(~self.writing):
+                m.next = "POST"
+            with m.State("POST"):
+                m.d.comb += self.post.valid.eq(~stopped)
+                with m.If(self.post.ready & ~stopped):
+                    m.next = "FETCH"
+
+        m.d.sync += [
+            self.fault.valid.eq(refused | self.range_fault),
+            self.fault.payload.index.eq(job.index),
+            self.fault.payload.reason.eq(
+                Mux(refused, FaultReason.ILLEGAL_COMMAND, FaultReason.SCRATCHPAD_RANGE)
+            ),
+        ]
+        with m.If(refused | self.range_fault):
+            m.d.sync += stopped.eq(1)
+        return m

@@ -1,0 +1,76 @@
+"""One lane of SOFTMAX: a score becomes an unsigned 8-bit probability that isn't divided yet."""
+
+from amaranth.hdl import Module, Mux, Signal, signed
+from amaranth.lib import memory, wiring
+from amaranth.lib.wiring import In, Out
+
+from rtl.arithmetic import saturate
+
+__all__ = ["EXP2_ENTRIES", "Exp2WriteSignature", "SoftmaxLane"]
+
+EXP2_ENTRIES = 64
+
+Exp2WriteSignature = wiring.Signature({"enable": Out(1), "index": Out(6), "data": Out(16)})
+"""One entry of the EXP2 table a cycle, to all lanes at once."""
+
+
+class SoftmaxLane(wiring.Component):
+    """`P = rhu(exp2[f], 8 + i)` with i, f the whole and the 64ths part of `maximum - score`, and their sum.
+
+    A table that exceeds the architecture's (65280 at most) gives at most 255.
+
+    Ports
+    -----
+    score : In(signed(16))
+        In 1/64 of log2.
+    maximum : In(signed(16))
+        The row's largest score. Stays while scores are in the pipeline.
+    step : In(4)
+        Bit k: stage k takes a value (`rtl.vector.steps`).
+    accumulate : In(1)
+        Adds the probability that is at the output to the sum.
+    clear : In(1)
+        Sets the sum to zero.
+    table : In(Exp2WriteSignature)
+    probability : Out(8)
+    sum : Out(20)
+        Of up to 4096 probabilities.
+    """
+
+    stages = 4
+
+    score: In(signed(16))
+    maximum: In(signed(16))
+    step: In(stages)
+    accumulate: In(1)
+    clear: In(1)
+    table: In(Exp2WriteSignature)
+    probability: Out(8)
+    sum: Out(20)
+
+    def elaborate(self, platform):
+        m = Module()
+        m.submodules.exp2 = table = memory.Memory(shape=16, depth=EXP2_ENTRIES, init=[])
+        write, read = table.write_port(), table.read_port()
+        m.d.comb += [
+            write.en.eq(self.table.enable),
+            write.addr.eq(self.table.index),
+            write.data.eq(self.table.data),
+        ]
+        distance = Signal(16)
+        with m.If(self.step[0]):
+            m.d.sync += distance.eq(self.maximum - self.score)
+        whole = Signal(4)  # 9 and more give zero, so do all beyond
+        m.d.comb += [read.addr.eq(distance[:6]), read.en.eq(self.step[1])]
+        with m.If(self.step[1]):
+            m.d.sync += whole.eq(Mux(distance[10:].any(), 15, distance[6:10]))
+        shifted = Signal(9)  # one bit below the result, to round with
+        with m.If(self.step[2]):
+            m.d.sync += shifted.eq(read.data[7:] >> whole)
+        with m.If(self.step[3]):
+            m.d.sync += self.probability.eq(saturate((shifted + 1)[1:], self.probability.shape()))
+        with m.If(self.clear):
+            m.d.sync += self.sum.eq(0)
+        with m.Elif(self.accumulate):
+            m.d.sync += self.sum.eq(self.sum + self.probability)
+        return m

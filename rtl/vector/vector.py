@@ -1,0 +1,199 @@
+"""The vector engine."""
+
+from amaranth.hdl import Module
+from amaranth.lib import data, stream, wiring
+from amaranth.lib.wiring import In, Out
+
+from rtl.control.posts import Posts
+from rtl.control.waits import Waits
+from rtl.row_slots import RowSlots
+from rtl.scratchpad.reader import LineReader
+from rtl.scratchpad.writer import LineWriter
+from rtl.signatures import (
+    INDEX_BITS,
+    EngineCommand,
+    FaultSignature,
+    Moments,
+    RowFactor,
+    SemaphoreUnits,
+    TableWriteSignature,
+    bank_write,
+    read_port,
+)
+from rtl.stream import connect_streams
+from rtl.vector.factor_writer import FactorWriter
+from rtl.vector.lanes import Lanes
+from rtl.vector.packer import Packer
+from rtl.vector.records import NormRecords
+from rtl.vector.row_scale import RowScale
+from rtl.vector.sequencer import Sequencer
+from rtl.vector.table_loader import TableLoader
+
+__all__ = ["VectorEngine"]
+
+
+class VectorEngine(wiring.Component):
+    """Executes SOFTMAX, LAYERNORM, QUANTIZE, FACTORS, TABLE and VECTOR_WAIT, one after another.
+
+    Lane r owns row r of a panel. A word a cycle goes through the lanes, unless it completes more
+    than one line: LAYERNORM that writes int16 and int8 takes three cycles for two words. See
+    docs/architecture.md for the arithmetic.
+
+    Ports
+    -----
+    command : In(stream of EngineCommand)
+    wait, post : Out(stream of SemaphoreUnits)
+        A post is given after the command's last write has been taken by the scratchpad.
+    fault : Out(FaultSignature)
+        ILLEGAL_COMMAND for words that are odd, none or more than 4096 and for a slot that doesn't
+        exist, before anything is done; SCRATCHPAD_RANGE. The engine then waits for reset.
+    idle : Out(1)
+        There is no command, and all posts are delivered.
+    waiting : Out(1)
+        The next command wants semaphore units that aren't there. May be set together with `active`.
+    active, index : Out(1), Out(24)
+        The command with this position in the program is being worked on.
+    source, params : Out(read_port)
+    write : Out(stream of bank_write)
+    statistics_read, factor_write : Out
+        The engine's side of the row slots.
+    piecewise_write : Out(TableWriteSignature)
+        Entries of the table that the GEMM epilogue holds.
+
+    Parameters
+    ----------
+    config : Config
+    """
+
+    def __init__(self, config):
+        self._config = config
+        moments = data.ArrayLayout(Moments, config.array_n)
+        factors = data.ArrayLayout(RowFactor, config.array_n)
+        super().__init__(
+            {
+                "command": In(stream.Signature(EngineCommand)),
+                "wait": Out(stream.Signature(SemaphoreUnits)),
+                "post": Out(stream.Signature(SemaphoreUnits)),
+                "fault": Out(FaultSignature),
+                "idle": Out(1),
+                "waiting": Out(1),
+                "active": Out(1),
+                "index": Out(INDEX_BITS),
+                "source": Out(read_port(config)),
+                "params": Out(read_port(config)),
+                "write": Out(stream.Signature(bank_write(config))),
+                "statistics_read": Out(RowSlots.read_signature(config, moments)),
+                "factor_write": Out(RowSlots.write_signature(config, factors)),
+                "piecewise_write": Out(TableWriteSignature),
+            }
+        )
+
+    def elaborate(self, platform):
+        m = Module()
+        config = self._config
+        m.submodules.waits = waits = Waits()
+        m.submodules.sequencer = sequencer = Sequencer(config)
+        m.submodules.posts = posts = Posts()
+        m.submodules.source = source = LineReader(config)
+        m.submodules.params = params = LineReader(config)
+        m.submodules.records = records = NormRecords(config)
+        m.submodules.row_scale = row_scale = RowScale(config)
+        m.submodules.lanes = lanes = Lanes(config)
+        m.submodules.packer = packer = Packer(config)
+        m.submodules.writer = writer = LineWriter(config)
+        m.submodules.factor_writer = factor_writer = FactorWriter(config)
+        m.submodules.table_loader = table_loader = TableLoader(config)
+        job = sequencer.job
+
+        # Commands and semaphores
+        connect_streams(m, self.command, waits.i)
+        connect_streams(m, waits.wait, self.wait)
+        connect_streams(m, waits.o, sequencer.command)
+        connect_streams(m, sequencer.post, posts.i)
+        connect_streams(m, posts.o, self.post)
+        m.d.comb += [
+            self.waiting.eq(waits.waiting),
+            self.active.eq(sequencer.active),
+            self.index.eq(job.index),
+            self.idle.eq(~self.command.valid & ~sequencer.active & posts.idle),
+            self.fault.valid.eq(sequencer.fault.valid),
+            self.fault.payload.eq(sequencer.fault.payload),
+            sequencer.range_fault.eq(
+                source.fault.valid | params.fault.valid | writer.fault.valid
+            ),
+        ]
+
+        # Scratchpad
+        wiring.connect(m, source.port, wiring.flipped(self.source))
+        wiring.connect(m, params.port, wiring.flipped(self.params))
+        connect_streams(m, writer.port, self.write)
+        connect_streams(m, sequencer.source, source.i)
+        connect_streams(m, sequencer.params, params.i)
+        connect_streams(m, params.o, records.i)
+        connect_streams(m, records.o, lanes.records)
+        connect_streams(m, lanes.o, packer.i)
+        connect_streams(m, packer.o, writer.i)
+        m.d.comb += [
+            lanes.i.payload.eq(source.o.payload),
+            table_loader.i.payload.eq(source.o.payload),
+            factor_writer.i.payload.eq(source.o.payload),
+        ]
+        with m.If(job.table):
+            m.d.comb += [
+                table_loader.i.valid.eq(source.o.valid),
+                source.o.ready.eq(table_loader.i.ready),
+            ]
+        with m.Elif(job.factors):
+            m.d.comb += [
+                factor_writer.i.valid.eq(source.o.valid),
+                source.o.ready.eq(factor_writer.i.ready),
+            ]
+        with m.Else():
+            m.d.comb += [
+                lanes.i.valid.eq(source.o.valid),
+                source.o.ready.eq(lanes.i.ready),
+            ]
+
+        # Control
+        m.d.comb += [
+            lanes.job.eq(job),
+            lanes.clear.eq(sequencer.start),
+            lanes.open.eq(sequencer.open),
+            packer.job.eq(job),
+            packer.start.eq(sequencer.start),
+            records.start.eq(sequencer.start),
+            records.words.eq(job.words),
+            table_loader.start.eq(sequencer.start),
+            table_loader.piecewise.eq(job.piecewise),
+            sequencer.packing.eq(packer.busy),
+            sequencer.writing.eq(~writer.idle),
+            sequencer.table_written.eq(table_loader.done),
+            sequencer.factors_written.eq(factor_writer.write.enable),
+            sequencer.scaled.eq(row_scale.done),
+        ]
+
+        # Rows
+        m.d.comb += [
+            self.statistics_read.slot.eq(job.slot),
+            row_scale.start.eq(sequencer.scale),
+            row_scale.softmax.eq(job.softmax),
+            row_scale.words.eq(job.words),
+            row_scale.epsilon.eq(job.epsilon),
+            row_scale.moments.eq(self.statistics_read.lanes),
+            lanes.moments.eq(self.statistics_read.lanes),
+            factor_writer.slot.eq(job.slot),
+            factor_writer.take.eq(row_scale.done & job.softmax),
+            factor_writer.factors.eq(row_scale.factors),
+        ]
+        for lane in range(config.array_n):
+            m.d.comb += [
+                row_scale.probabilities[lane].eq(lanes.sums[lane]),
+                lanes.reciprocals[lane].eq(row_scale.reciprocals[lane]),
+                lanes.exponents[lane].eq(row_scale.exponents[lane]),
+            ]
+
+        # Tables and factors
+        wiring.connect(m, table_loader.exp2, lanes.table)
+        wiring.connect(m, table_loader.segments, wiring.flipped(self.piecewise_write))
+        wiring.connect(m, factor_writer.write, wiring.flipped(self.factor_write))
+        return m

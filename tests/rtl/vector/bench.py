@@ -1,0 +1,172 @@
+"""The vector engine with a scratchpad, row slots and semaphores that the tests play.
+
+The scratchpad has the latency of the real one, and grants each port with a probability.
+"""
+
+import random
+
+from amaranth.sim import Simulator
+
+from rtl.isa import encode, semaphore
+from rtl.scratchpad.scratchpad import Scratchpad
+from rtl.vector.vector import VectorEngine
+from tests.rtl.streams import Pace
+
+__all__ = ["Bench"]
+
+
+class Bench:
+    """Runs commands on a fresh engine.
+
+    memory : line address to line; what isn't in it was never written.
+    statistics : slot to N pairs (sum or maximum, squares); factors : slot to N pairs (mult, shift).
+    semaphores : number to units; segments : index to data.
+    """
+
+    def __init__(self, config, *, pattern="always", seed=0):
+        self.config = config
+        self.pattern = pattern
+        self.seed = seed
+        self.random = random.Random(seed)
+        self.memory, self.statistics, self.factors = {}, {}, {}
+        self.semaphores, self.segments = {}, {}
+        self.commands = []
+        self.cycle = 0
+        self.events = []  # cycle and name of each command taken and units posted
+        self.fault = None
+        self.blocked = None  # waiting, active and idle when a run timed out
+        self.reads, self.writes = 0, 0
+        self._next_line = 0
+
+    def allocate(self, lines):
+        """Address of fresh lines: a list to hold them, or a number of them."""
+        addr = self._next_line
+        if isinstance(lines, int):
+            self._next_line += lines
+        else:
+            self._next_line += len(lines)
+            self.memory.update(enumerate(lines, addr))
+        return addr
+
+    def lines(self, addr, count):
+        """Lines of memory; None for one never written."""
+        return [self.memory.get(addr + i) for i in range(count)]
+
+    def command(self, opcode, *, index=None, **fields):
+        """Queues a command that posts to semaphore 1 unless told otherwise."""
+        if not opcode.name.endswith("WAIT"):
+            fields.setdefault("post1", semaphore(1))
+        body = int.from_bytes(encode(opcode, **fields), "little")
+        self.commands.append({"index": len(self.commands) if index is None else index, "body": body})
+
+    def run(self, *, until_fault=False, timeout=60_000):
+        """Runs until all commands are taken and the engine is idle, or there is a fault."""
+        self.dut = VectorEngine(self.config)
+        pace = Pace(self.pattern, self.seed)
+
+        async def commands(ctx):
+            for command in self.commands:
+                ctx.set(self.dut.command.payload, command)
+                ctx.set(self.dut.command.valid, 1)
+                ready = False
+                while not ready and self.fault is None:
+                    _, _, ready = await ctx.tick().sample(self.dut.command.ready)
+                self.events.append((self.cycle, "taken"))
+                ctx.set(self.dut.command.valid, 0)
+            await ctx.tick()
+            while not ctx.get(self.dut.idle) and self.fault is None:
+                await ctx.tick()
+            if until_fault:
+                # Nothing may happen any more, not even posts.
+                before = (self.writes, list(self.events), dict(self.factors))
+                await ctx.tick().repeat(60)
+                assert before == (self.writes, self.events, self.factors)
+            else:
+                assert self.fault is None, self.fault
+
+        async def surroundings(ctx):
+            await self._surroundings(ctx, pace)
+
+        async def guard(ctx):
+            for _ in range(timeout):
+                await ctx.tick()
+            self.blocked = tuple(
+                ctx.get(flag) for flag in (self.dut.waiting, self.dut.active, self.dut.idle)
+            )
+            raise TimeoutError(f"not finished after {timeout} cycles")
+
+        simulator = Simulator(self.dut)
+        simulator.add_clock(1e-6)
+        # In this order: within a cycle the surroundings see what the commands' side has set.
+        simulator.add_testbench(commands)
+        simulator.add_testbench(surroundings, background=True)
+        simulator.add_testbench(guard, background=True)
+        simulator.run()
+
+    async def _surroundings(self, ctx, pace):
+        dut = self.dut
+        on_their_way = {port: [None] * (Scratchpad.latency - 1) for port in ("source", "params")}
+        while True:
+            for port in (dut.source.request, dut.params.request, dut.write):
+                ctx.set(port.ready, pace.willing())
+            ctx.set(dut.post.ready, pace.willing())
+            wanted = ctx.get(dut.wait.payload)
+            granted = (
+                ctx.get(dut.wait.valid)
+                and self.semaphores.get(wanted.semaphore, 0) >= wanted.amount
+                and pace.willing()
+            )
+            ctx.set(dut.wait.ready, granted)
+            slot = ctx.get(dut.statistics_read.slot)
+            taken = {}
+            for name in on_their_way:
+                request = getattr(dut, name).request
+                if ctx.get(request.valid) and ctx.get(request.ready):
+                    taken[name] = ctx.get(request.payload)
+            write = (
+                ctx.get(dut.write.payload)
+                if ctx.get(dut.write.valid) and ctx.get(dut.write.ready)
+                else None
+            )
+            post = (
+                ctx.get(dut.post.payload)
+                if ctx.get(dut.post.valid) and ctx.get(dut.post.ready)
+                else None
+            )
+            factor = (
+                ctx.get(dut.factor_write.slot), ctx.get(dut.factor_write.lanes)
+            ) if ctx.get(dut.factor_write.enable) else None
+            if ctx.get(dut.piecewise_write.enable):
+                self.segments[ctx.get(dut.piecewise_write.index)] = ctx.get(dut.piecewise_write.data)
+            if ctx.get(dut.fault.valid) and self.fault is None:
+                fault = ctx.get(dut.fault.payload)
+                self.fault = (fault.reason, fault.index)
+
+            await ctx.tick()
+            self.cycle += 1
+            for name, pipe in on_their_way.items():
+                port = getattr(dut, name)
+                # Reads see the writes of earlier cycles only.
+                pipe.append(self.memory.get(taken[name], 0) if name in taken else None)
+                self.reads += name in taken
+                line = pipe.pop(0)
+                ctx.set(port.data_valid, line is not None)
+                ctx.set(port.data, line if line is not None else self.random.getrandbits(64))
+            if write is not None:
+                self.memory[write["addr"]] = write["data"]
+                self.writes += 1
+            if granted:
+                self.semaphores[wanted.semaphore] -= wanted.amount
+            if post is not None:
+                units = self.semaphores.get(post.semaphore, 0)
+                self.semaphores[post.semaphore] = units + post.amount
+                self.events.append((self.cycle, f"posted {post.semaphore}"))
+            if factor is not None:
+                number, values = factor
+                self.factors[number] = [
+                    (values[lane].mult, values[lane].shift) for lane in range(self.config.array_n)
+                ]
+            for lane, (total, squares) in enumerate(
+                self.statistics.get(slot, [(0, 0)] * self.config.array_n)
+            ):
+                ctx.set(dut.statistics_read.lanes[lane], {"sum": total, "squares": squares})
