@@ -1,0 +1,4 @@
+class ProgramError(ValueError):
+    pass
+def check(program):
+    pass

@@ -1,0 +1,173 @@
+"""A compiled program: commands, the DRAM image they work on, and where inputs and outputs lie in it."""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from compiler.panels import pack, panel_count, unpack
+from rtl.config import Config
+from rtl.isa import COMMAND_BYTES, COMMANDS, Opcode, encode
+
+__all__ = ["Command", "Operand", "Program"]
+
+
+@dataclass(kw_only=True)
+class Command:
+    """One command with what reports want to know about it.
+
+    Attributes
+    ----------
+    opcode : Opcode
+    fields : dict
+        By the names of `rtl.isa.COMMANDS`; what is absent is zero.
+    name : str
+        The operation, e.g. "layer0.scores.head3".
+    macs : int
+        Multiply-accumulates of the model in it: padding and duplicated columns aren't counted.
+    residue_words : tuple of int
+        Flagged columns of each tile (GEMM) or of the pass (LAYERNORM, QUANTIZE).
+    dram_bytes : int
+        Bytes that it moves to or from DRAM.
+    """
+
+    opcode: Opcode
+    fields: dict
+    name: str
+    macs: int = 0
+    residue_words: tuple = ()
+    dram_bytes: int = 0
+
+    @property
+    def engine(self):
+        return self.opcode.engine
+
+    @property
+    def tiles(self):
+        """Tiles of a GEMM; 1 for every other command."""
+        return self.fields["count"] if self.opcode == Opcode.GEMM else 1
+
+    def get(self, name):
+        """Value of a field; zero if it isn't set."""
+        return self.fields.get(name, 0)
+
+    def encode(self):
+        """The command's bytes."""
+        return encode(self.opcode, **self.fields)
+
+    def __str__(self):
+        names = {f.name for f in COMMANDS[self.opcode]}
+        shown = ", ".join(f"{k}={v}" for k, v in self.fields.items() if k in names and v)
+        return f"{self.opcode.name}({shown})"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Operand:
+    """A matrix in DRAM as panels: `rows` x `words` values of `dtype` from byte `address` on."""
+
+    address: int
+    rows: int
+    words: int
+    dtype: str
+
+    def nbytes(self, n):
+        """Bytes that it takes."""
+        return panel_count(self.rows, n) * n * (self.words + (self.words & 1)) * np.dtype(self.dtype).itemsize
+
+    def pack(self, matrix, n):
+        """Its bytes, from a matrix of its shape."""
+        matrix = np.asarray(matrix)
+        if matrix.shape != (self.rows, self.words):
+            raise ValueError(
+                f"the matrix must have the shape [{self.rows}, {self.words}], not {list(matrix.shape)}"
+            )
+        return pack(matrix, n, dtype=self.dtype).tobytes()
+
+    def unpack(self, data, n):
+        """The matrix, from its bytes."""
+        return unpack(
+            np.frombuffer(bytes(data), dtype=np.uint8), n, rows=self.rows, words=self.words, dtype=self.dtype
+        )
+
+
+@dataclass(kw_only=True)
+class Program:
+    """What a host needs to run a layer.
+
+    Attributes
+    ----------
+    config : Config
+    commands : list of Command
+    pieces : list of (int, bytes)
+        DRAM image: weights, parameters, tables and the program itself.
+    program_address : int
+    window : (int, int)
+        First byte of DRAM that is accessed, and first byte after.
+    x16, x8 : Operand
+        Inputs: the int16 layer input [S, hidden]; its int8 operand with the residues of the flagged features
+        behind the features (`golden.integer_model.quantise_operand`).
+    mask_address : int
+        Column records of the key mask.
+    output16 : Operand
+        int16 layer output [S, hidden].
+    name : str
+    """
+
+    config: Config
+    commands: list
+    pieces: list
+    program_address: int
+    window: tuple
+    x16: Operand
+    x8: Operand
+    mask_address: int
+    output16: Operand
+    name: str = "layer"
+    plan: object = field(default=None, repr=False)
+
+    @property
+    def code(self):
+        """The commands as bytes."""
+        return b"".join(command.encode() for command in self.commands)
+
+    @property
+    def code_bytes(self):
+        return COMMAND_BYTES * len(self.commands)
+
+    @property
+    def macs(self):
+        """The model's own multiply-accumulates."""
+        return sum(command.macs for command in self.commands)
+
+    @property
+    def inputs(self):
+        """Regions of DRAM, as (first byte, bytes), that the host fills for each sequence."""
+        n = self.config.array_n
+        records = panel_count(self.x16.rows, n) * n * 8
+        return [
+            (self.x16.address, self.x16.nbytes(n)),
+            (self.x8.address, self.x8.nbytes(n)),
+            (self.mask_address, records),
+        ]
+
+    def input_pieces(self, *, x16, x8, mask=None):
+        """Pieces of DRAM for one sequence.
+
+        Parameters
+        ----------
+        x16 : int16 [S, hidden]
+        x8 : int8 [S, hidden + residues]
+        mask : bool [S], optional
+            True for a real token.
+        """
+        from compiler.records import mask_records
+
+        n = self.config.array_n
+        return [
+            (self.x16.address, self.x16.pack(x16, n)),
+            (self.x8.address, self.x8.pack(x8, n)),
+            (self.mask_address, mask_records(mask, self.x16.rows, n)),
+        ]
+
+    def unpack_output(self, data):
+        """int16 [S, hidden] from the `output16.nbytes(N)` bytes at `output16.address`."""
+        return self.output16.unpack(data, self.config.array_n)

@@ -1,0 +1,332 @@
+"""Places the semaphores: makes every pair of conflicting accesses of a command list happen in program order.
+
+The emitters write commands in an order that is right when executed one after the other. This pass goes
+through them, finds what each tile must wait for that its engine doesn't know yet, and posts and takes a unit of
+a semaphore for it. There is one semaphore for each poster, moment (operands read, results done) and waiter, and
+both ends use it in program order, so units can't be mistaken for one another.
+"""
+
+from collections import defaultdict
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from compiler.accesses import Space, accesses
+from compiler.history import COMPONENTS, ENGINES, OPERANDS, History, component_of
+from compiler.program import Command
+from rtl.isa import Engine, Opcode, semaphore
+
+__all__ = ["synchronise"]
+
+WAIT_ONLY = {
+    Engine.LOAD: Opcode.LOAD_WAIT,
+    Engine.STORE: Opcode.STORE_WAIT,
+    Engine.GEMM: Opcode.GEMM_WAIT,
+    Engine.VECTOR: Opcode.VECTOR_WAIT,
+}
+
+_ENGINE_OF = (*ENGINES, Engine.GEMM)
+_CHOICE = [component_of(e) for e in (Engine.VECTOR, Engine.STORE, Engine.LOAD, Engine.GEMM)] + [OPERANDS]
+"""Order in which components are waited for: what comes first often tells about what comes later."""
+
+_ADDRESS_STRIDES = {
+    "a_addr": "a_stride",
+    "b_addr": "b_stride",
+    "c_addr": "c_stride",
+    "residue_addr": "residue_stride",
+    "residual_addr": "residual_stride",
+    "param_addr": "param_stride",
+    "slot": "slot_step",
+}
+
+
+@dataclass(eq=False)
+class _Step:
+    """A command on its way through the pass."""
+
+    command: Command
+    first: int  # number of its first tile
+    clocks: list = field(default_factory=list)  # of its engine at the start of each tile
+    posts: dict = field(default_factory=dict)  # post field -> (stream, set of tiles)
+    once: list = field(default_factory=list)  # events waited for before the first tile
+    each: list = field(default_factory=list)  # one event a tile
+
+
+def synchronise(commands, config, *, dram_base, dram_end):
+    """A copy of `commands` with waits and posts, WAIT commands and, at worst, barriers.
+
+    Raises
+    ------
+    ValueError
+        If the semaphores of the configuration don't suffice.
+    """
+    return _Pass(config, dram_base, dram_end).run(commands)
+
+
+class _Pass:
+    def __init__(self, config, dram_base, dram_end):
+        self._config = config
+        self._dram_base = dram_base
+        self._history = History(
+            {
+                Space.SCRATCHPAD: config.lines,
+                Space.DRAM: -(-(dram_end - dram_base) // config.line_bytes),
+                Space.STATISTICS: config.row_slots,
+                Space.FACTORS: config.row_slots,
+                Space.TABLES: 2,
+            }
+        )
+        self._clock = {engine: np.zeros(COMPONENTS, np.int32) for engine in ENGINES}
+        self._tiles = dict.fromkeys(ENGINES, 0)
+        self._steps = []
+        self._by_tile = {engine: [] for engine in ENGINES}  # tile number -> (step, tile)
+
+    def run(self, commands):
+        pending = list(reversed(commands))
+        while pending:
+            command = pending.pop()
+            if command.opcode == Opcode.BARRIER:
+                self._barrier()
+                continue
+            parts = self._step(command)
+            if parts is not None:
+                pending.extend(reversed(parts))
+        return self._resolve()
+
+    def _barrier(self):
+        self._steps.append(_Step(Command(opcode=Opcode.BARRIER, fields={}, name="barrier"), 0))
+        everything = np.array([self._tiles[engine] for engine in _ENGINE_OF], np.int32)
+        for clock in self._clock.values():
+            np.maximum(clock, everything, out=clock)
+
+    def _step(self, command):
+        """Add a command; or return the parts that it has to be split into first."""
+        engine = command.engine
+        tiles = [
+            accesses(command, tile, self._config, dram_base=self._dram_base)
+            for tile in range(command.tiles)
+        ]
+        needed = [
+            np.max([self._history.required(access, engine) for access in tile], axis=0) for tile in tiles
+        ]
+        step = _Step(command, self._tiles[engine])
+        clock = self._clock[engine].copy()
+        events = []
+        for tile, need in enumerate(needed):
+            found = self._wait_for(need, clock, engine)
+            if found is None:
+                self._barrier()
+                return [command]
+            events.append(found)
+            step.clocks.append(clock.copy())
+        late = [tile for tile in range(1, len(tiles)) if events[tile]]
+        step.once = list(events[0])
+        if late:
+            if not self._per_tile(step, events):
+                return _split(command, [0, *late])
+        self._clock[engine] = clock
+        for found in events:
+            for event in found:
+                self._post(event)
+        for tile, group in enumerate(tiles):
+            number = step.first + tile
+            self._by_tile[engine].append((step, tile))
+            for access in group:
+                self._history.record(access, engine, number)
+        self._tiles[engine] += len(tiles)
+        self._steps.append(step)
+        return None
+
+    def _per_tile(self, step, events):
+        """Whether the waits fit `wait1_each`: every tile waits for the next tile of one other command."""
+        if any(len(found) != 1 for found in events[1:]):
+            return False
+        stream, source, first = events[1][0]
+        same = [event for event in events[0] if event[0] == stream]
+        chain = same + [found[0] for found in events[1:]]
+        if len(chain) != len(events):
+            return False
+        is_gemm = source.command.opcode == Opcode.GEMM
+        for (s, before, tile_before), (t, after, tile_after) in zip(chain, chain[1:], strict=False):
+            if s != t or t != stream:
+                return False
+            if is_gemm and before is after and tile_after != tile_before + 1:
+                return False
+            if before is not after and not self._adjacent(before, tile_before, after, tile_after, stream):
+                return False
+        step.once = [event for event in events[0] if event not in same]
+        step.each = chain
+        return True
+
+    def _adjacent(self, before, tile_before, after, tile_after, stream):
+        """Whether no unit of the stream comes between these two events of different commands."""
+        if tile_before != before.command.tiles - 1 or tile_after not in (0, after.command.tiles - 1):
+            return False
+        if after.command.tiles > 1:
+            return False
+        engine = before.command.engine
+        between = range(before.first + before.command.tiles, after.first)
+        return not any(
+            posted[0] == stream
+            for number in between
+            for posted in self._by_tile[engine][number][0].posts.values()
+        )
+
+    def _wait_for(self, need, clock, engine):
+        """Events that make `clock` reach `need` (and do); None if there aren't any to be had."""
+        found = []
+        for component in _CHOICE:
+            if clock[component] >= need[component]:
+                continue
+            event = self._find(component, need[component] - 1, engine)
+            if event is None:
+                event = self._find_instead(component, need[component], engine)
+            if event is None:
+                return None
+            found.append(event)
+            np.maximum(clock, self._known_at(event), out=clock)
+        return found
+
+    def _find(self, component, number, waiter):
+        """The first event of the component's engine, from tile `number` on, that can be waited for."""
+        source = _ENGINE_OF[component]
+        while number < self._tiles[source]:
+            step, tile = self._by_tile[source][number]
+            for post in self._post_fields(step, component):
+                stream = (source, "operands" if source == Engine.GEMM and post == "post0" else "done", waiter)
+                if step.posts.get(post, (stream,))[0] == stream:
+                    return stream, step, tile
+            number = step.first + step.command.tiles
+        return None
+
+    def _find_instead(self, component, count, waiter):
+        """An event of another engine by which the component is known to have reached `count`."""
+        for other in ENGINES:
+            for number in range(self._tiles[other]):
+                step, tile = self._by_tile[other][number]
+                if step.clocks[tile][component] >= count:
+                    event = self._find(component_of(other), number, waiter)
+                    if event:
+                        return event
+                    break
+        return None
+
+    @staticmethod
+    def _post_fields(step, component):
+        if step.command.opcode == Opcode.GEMM:
+            return ("post0", "post1") if component == OPERANDS else ("post1",)
+        return () if step.command.opcode in WAIT_ONLY.values() else ("post1", "post0")
+
+    def _known_at(self, event):
+        stream, step, tile = event
+        clock = step.clocks[tile].copy()
+        source, moment, _ = stream
+        number = step.first + tile + 1
+        if source == Engine.GEMM:
+            clock[OPERANDS] = max(clock[OPERANDS], number)
+        if moment == "done":
+            clock[component_of(source)] = max(clock[component_of(source)], number)
+        return clock
+
+    def _post(self, event):
+        stream, step, tile = event
+        if step.command.opcode == Opcode.GEMM:
+            post = "post0" if stream[1] == "operands" else "post1"
+        else:
+            post = next(p for p in ("post1", "post0") if step.posts.get(p, (stream,))[0] == stream)
+        step.posts.setdefault(post, (stream, set()))[1].add(tile)
+
+    def _resolve(self):
+        """Numbers the semaphores and counts the units."""
+        streams = sorted({posted[0] for step in self._steps for posted in step.posts.values()})
+        if len(streams) > self._config.semaphores:
+            raise ValueError(
+                f"the program needs {len(streams)} semaphores, the configuration has "
+                f"{self._config.semaphores}"
+            )
+        numbers = {stream: number for number, stream in enumerate(streams)}
+        posted = defaultdict(int)
+        taken = defaultdict(int)
+        units = {}  # (stream, step, tile) -> units posted up to there
+        for step in self._steps:
+            for post, (stream, wanted) in step.posts.items():
+                each = wanted != {step.command.tiles - 1}
+                for tile in range(step.command.tiles):
+                    posted[stream] += each or tile == step.command.tiles - 1
+                    units[stream, id(step), tile] = posted[stream]
+                step.command.fields[post] = semaphore(numbers[stream])
+                if each and step.command.opcode == Opcode.GEMM:
+                    step.command.fields[f"{post}_each"] = 1
+
+        result = []
+        for step in self._steps:
+            waits = []
+
+            def take(event, upto=None):
+                stream, source, tile = event
+                target = units[stream, id(source), tile] if upto is None else upto
+                amount = target - taken[stream]
+                taken[stream] = max(target, taken[stream])
+                while amount > 0:
+                    waits.append(semaphore(numbers[stream], min(amount, 255)))  # noqa: B023
+                    amount -= 255
+
+            each = None
+            for event in step.once:
+                take(event)
+            if step.each:
+                stream = step.each[0][0]
+                counts = [units[stream, id(source), tile] for _, source, tile in step.each]
+                if np.all(np.diff(counts) == 1):
+                    take(step.each[0], upto=counts[0] - 1)
+                    taken[stream] = counts[-1]
+                    each = semaphore(numbers[stream])
+                else:
+                    take(step.each[-1])
+            result.extend(_with_waits(step.command, waits, each))
+        for stream in streams:
+            left = posted[stream] - taken[stream]
+            if left:
+                opcode = WAIT_ONLY[stream[2]]
+                fields = {"wait0": semaphore(numbers[stream], left)}
+                result.append(Command(opcode=opcode, fields=fields, name="end"))
+        return result
+
+
+def _with_waits(command, waits, each):
+    """The command with its waits, after WAIT commands for those that it has no room for."""
+    fields = {}
+    if each is not None:
+        fields["wait1"], fields["wait1_each"] = each, 1
+    room = 1 if each is not None else 2
+    before, own = waits[: max(0, len(waits) - room)], waits[max(0, len(waits) - room) :]
+    for name, wait in zip(("wait0", "wait1"), own, strict=False):
+        fields[name] = wait
+    result = []
+    for start in range(0, len(before), 2):
+        pair = dict(zip(("wait0", "wait1"), before[start : start + 2], strict=False))
+        result.append(Command(opcode=WAIT_ONLY[command.engine], fields=pair, name=command.name))
+    command.fields.update(fields)
+    result.append(command)
+    return result
+
+
+def _split(command, starts):
+    """The command as several, each of the tiles from one of `starts` to the next."""
+    parts = []
+    for start, end in zip(starts, [*starts[1:], command.tiles], strict=True):
+        fields = dict(command.fields)
+        for name, stride in _ADDRESS_STRIDES.items():
+            fields[name] = fields.get(name, 0) + start * fields.get(stride, 0)
+        fields["count"] = end - start
+        share = command.macs * end // command.tiles - command.macs * start // command.tiles
+        parts.append(
+            Command(
+                opcode=command.opcode,
+                fields=fields,
+                name=command.name,
+                macs=share,
+                residue_words=command.residue_words[start:end],
+            )
+        )
+    return parts
