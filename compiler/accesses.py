@@ -9,7 +9,7 @@ from typing import NamedTuple
 from compiler.panels import even
 from rtl.isa import Opcode, Statistics, Table
 
-__all__ = ["Access", "Space", "accesses"]
+__all__ = ["FACTOR_LINES", "RECORD_LINES", "Access", "Space", "accesses", "norm_lines"]
 
 RECORD_LINES = 4
 FACTOR_LINES = 2

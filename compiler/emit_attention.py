@@ -195,7 +195,7 @@ class _Attention:
             if tile.residues:
                 residue = {
                     "params": 1,
-                    "param_addr": e.plan.line(f"context_records{number}"),
+                    "param_addr": e.plan.line("context_records") + e.layout.context_record[number],
                     "residue": 1,
                     "residue_addr": base + tile.residue_first // 2,
                     "residue_stride": panel_lines,

@@ -52,6 +52,7 @@ def emit_start(emitter, projection_tile):
             loads.append(("rows", number))
         if number < count:
             loads.append(("weights", number))
+    loads += [("tables", None)] + [("weights", number) for number in range(count, count + LOADS_AHEAD)]
     arrival = {what: position for position, what in enumerate(loads)}
     tiles = sorted(
         (max(arrival["rows", row], arrival["weights", weight]), weight, row)
@@ -65,6 +66,8 @@ def emit_start(emitter, projection_tile):
         for kind, number in loads[issued:upto]:
             if kind == "rows":
                 load_rows(number)
+            elif kind == "tables":
+                _load_tables(emitter)
             else:
                 emitter.weights.load_next()
         issued = max(issued, upto)
@@ -76,10 +79,8 @@ def emit_start(emitter, projection_tile):
             taken.append(emitter.weights.take())
         projection_tile(weight, taken[weight], row, 1)
     issue(len(loads))
-    _load_tables(emitter)
     for _ in taken:
         emitter.weights.release()
-    emitter.weights.fill()
     return count
 
 
@@ -87,6 +88,6 @@ def _load_tables(emitter):
     layout = emitter.layout
     emitter.load_region("softmax.table", layout.exp2, "exp2")
     emitter.load("mask", layout.mask_address, emitter.plan.line("mask"), layout.mask_lines)
-    for number, region in layout.context_records.items():
-        emitter.load_region("context.records", region, f"context_records{number}")
+    if layout.context_records.lines:
+        emitter.load_region("context.records", layout.context_records, "context_records")
     emitter.load_region("gelu.table", layout.piecewise, "piecewise")

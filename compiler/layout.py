@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from compiler.accesses import RECORD_LINES
 from compiler.order import expand, pass_order, tiled_order
 from compiler.panels import even, pack, panel_count
 from compiler.program import Operand
@@ -84,9 +85,10 @@ class LayerLayout:
     query, key, value : lists of lists of WeightPanel
         By head.
     output, intermediate, down : lists of WeightPanel
-    attention_norm, output_norm, exp2, piecewise : Region
-    context_records : dict
-        Region of the column records of the context tiles that have flagged columns, by tile number.
+    attention_norm, output_norm, exp2, piecewise, context_records : Region
+    context_record : dict
+        Line of the column records of a context tile that has flagged columns, counted from the first line of
+        `context_records`, by tile number.
     x16, x8, output16 : Operand
     mask_address : int
     """
@@ -131,11 +133,14 @@ class LayerLayout:
         self.output_norm = image.place(norm_records(layer.output_norm))
         self.exp2 = image.place(exp2_table())
         self.piecewise = image.place(piecewise_table(layer.gelu_base, layer.gelu_slope))
-        self.context_records = {
-            number: image.place(column_records(n, residue=np.arange(n) < tile.residues))
-            for number, tile in enumerate(self.context.tiles)
-            if tile.residues
-        }
+        flagged = [number for number, tile in enumerate(self.context.tiles) if tile.residues]
+        self.context_record = {number: place * RECORD_LINES for place, number in enumerate(flagged)}
+        self.context_records = image.place(
+            b"".join(
+                column_records(n, residue=np.arange(n) < self.context.tiles[number].residues)
+                for number in flagged
+            )
+        )
         self.output16 = self._operand(image, layer.hidden, "int16")
 
     def _operand(self, image, words, dtype):

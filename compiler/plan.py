@@ -139,7 +139,7 @@ def _buffers(layout, config, *, attention_panels, block_panels, block_rows, ring
     attention_end = PHASES if sharing == 0 else 1
     middle_end, context_end = (PHASES, PHASES) if sharing == 0 else (3, 2)
     split = block_rows < panels
-    wanted = {
+    return {
         "ring": (ring_lines, 0, PHASES),
         "x8": (panels * layout.x.k // 2, 0, attention_end),
         "query": (panels * head_words // 2, 0, attention_end),
@@ -152,6 +152,7 @@ def _buffers(layout, config, *, attention_panels, block_panels, block_rows, ring
         "scores": (attention_panels * panels * n, 0, attention_end),
         "probabilities": (attention_panels * keys // 2, 0, attention_end),
         "mask": (layout.mask_lines, 0, attention_end),
+        "context_records": (layout.context_records.lines, 0, attention_end),
         "exp2": (layout.exp2.lines, 0, attention_end),
         "piecewise": (layout.piecewise.lines, 0, attention_end),
         "context": (panels * layout.context.k // 2, 0, PHASES if split else context_end),
@@ -169,8 +170,6 @@ def _buffers(layout, config, *, attention_panels, block_panels, block_rows, ring
             PHASES,
         ),
     }
-    for number, region in layout.context_records.items():
-        wanted[f"context_records{number}"] = (region.lines, 0, attention_end)
     return wanted
 
 

@@ -41,11 +41,6 @@ class WeightStream:
         self._load(panel, self._first + place)
         return True
 
-    def fill(self):
-        """Load as many panels as there is room for."""
-        while self.load_next():
-            pass
-
     def take(self):
         """The next panel and the line it starts at."""
         if not self._unused and not self.load_next():
@@ -55,9 +50,14 @@ class WeightStream:
         return panel, self._first + place
 
     def release(self):
-        """The oldest panel isn't used any more; its room is filled."""
+        """The oldest panel isn't used any more; its room is filled.
+
+        Two loads at most: more would keep the dispatcher, which is in order, waiting for the load engine's
+        queue, and what stands behind them would come late.
+        """
         self._held.popleft()
-        self.fill()
+        if self.load_next():
+            self.load_next()
 
     def _place(self, lines):
         if not self._held:

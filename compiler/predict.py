@@ -1,0 +1,168 @@
+"""Predicts the cycles of a program: an event model of the engines, their queues and the semaphores.
+
+One pass in program order suffices, since a command only ever waits for commands before it. It is used to
+choose schedules and to see where time goes; the RTL's counters are the measure.
+"""
+
+from collections import defaultdict
+from dataclasses import dataclass
+
+from rtl.isa import COMMAND_BYTES, Engine, Opcode
+
+__all__ = ["Prediction", "Timing", "predict"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Timing:
+    """Latencies in cycles, of memory and between stages.
+
+    Attributes
+    ----------
+    memory : from an address to its first beat, and from a last beat to its acknowledgement
+    dispatch : from a command's fetch to its engine
+    drain : from a tile's last drained column to its post1
+    vector : from a pass's start to its first word, and from its last word to its post
+    semaphore : from a post to the start of who waited for it
+    command : between two passes of the vector engine
+    """
+
+    memory: int = 100
+    dispatch: int = 8
+    drain: int = 16
+    vector: int = 30
+    semaphore: int = 4
+    command: int = 8
+
+
+@dataclass(frozen=True, kw_only=True)
+class Prediction:
+    """Cycles of a program.
+
+    Attributes
+    ----------
+    cycles : int
+        From the doorbell to the last acknowledgement.
+    busy : dict
+        Cycles by engine: array steps, DMA beats, vector words.
+    macs : int
+    utilization : float
+        macs / (N² · cycles).
+    spans : list of (start, end)
+        Of each command.
+    idle : list of (cycles, command number)
+        Where the array stood still, the longest first.
+    """
+
+    cycles: int
+    busy: dict
+    macs: int
+    utilization: float
+    spans: list
+    idle: list
+
+
+def predict(program, timing=None):
+    """The cycles that a program takes."""
+    return _Model(program, timing or Timing()).run()
+
+
+class _Model:
+    def __init__(self, program, timing):
+        self._program, self._timing = program, timing
+        self._units = defaultdict(list)  # by semaphore: when each unit was posted
+        self._taken = defaultdict(int)
+        self._free = dict.fromkeys(Engine, 0)  # when an engine can start its next command
+        self._starts = defaultdict(list)  # by engine, for the queues
+        self._bus = {Engine.LOAD: 0, Engine.STORE: 0}
+        self._last_done = 0
+        self._idle = []
+        self._busy = defaultdict(int)
+
+    def run(self):
+        config, timing = self._program.config, self._timing
+        fetched = timing.memory
+        spans = []
+        for number, command in enumerate(self._program.commands):
+            engine = command.engine
+            fetched += max(COMMAND_BYTES // config.axi_data_bytes, 1)
+            if engine == Engine.SEQUENCER:
+                fetched = max(fetched, self._last_done)
+                spans.append((fetched, fetched))
+                continue
+            queue = self._starts[engine]
+            if len(queue) > config.queue_depth:
+                fetched = max(fetched, queue[-config.queue_depth - 1])
+            ready = max(fetched + timing.dispatch, self._free[engine])
+            start = self._wait(command, "wait0", ready)
+            if not command.get("wait1_each"):
+                start = self._wait(command, "wait1", start)
+            queue.append(start)
+            end = self._execute(command, number, start)
+            self._last_done = max(self._last_done, end)
+            spans.append((start, end))
+        macs = self._program.macs
+        cycles = self._last_done
+        return Prediction(
+            cycles=cycles,
+            busy={engine.name.lower(): cycles for engine, cycles in self._busy.items()},
+            macs=macs,
+            utilization=macs / (config.array_n**2 * cycles),
+            spans=spans,
+            idle=sorted(self._idle, reverse=True),
+        )
+
+    def _wait(self, command, name, time):
+        field = command.get(name)
+        if not field:
+            return time
+        number = field >> 8 & 31
+        self._taken[number] += field & 255
+        return max(time, self._units[number][self._taken[number] - 1] + self._timing.semaphore)
+
+    def _post(self, command, name, time):
+        field = command.get(name)
+        if field:
+            self._units[field >> 8 & 31].extend([time] * (field & 255))
+
+    def _execute(self, command, number, start):
+        engine, timing, config = command.engine, self._timing, self._program.config
+        if command.opcode == Opcode.GEMM:
+            return self._gemm(command, number, start)
+        if engine in self._bus and command.get("lines"):
+            beats = command.get("lines") * command.get("rows") * config.beats_per_line
+            first = max(start + timing.memory * (engine == Engine.LOAD), self._bus[engine])
+            self._bus[engine] = first + beats
+            done = first + beats + timing.memory * (engine == Engine.STORE)
+            self._free[engine] = max(start, first + beats - timing.memory)
+            self._busy[engine] += beats
+        elif engine == Engine.VECTOR and "src_addr" in command.fields:
+            words = command.get("words") or {Opcode.FACTORS: 2, Opcode.TABLE: 128}[command.opcode]
+            done = start + words + 2 * timing.vector
+            self._free[engine] = start + words + timing.command
+            self._busy[engine] += words
+        else:
+            done = self._free[engine] = start
+        self._post(command, "post0", done)
+        self._post(command, "post1", done)
+        return done
+
+    def _gemm(self, command, number, start):
+        n, timing = self._program.config.array_n, self._timing
+        done = start
+        for tile in range(command.tiles):
+            begin = max(start, self._free[Engine.GEMM])
+            if command.get("wait1_each"):
+                begin = self._wait(command, "wait1", begin)
+            if begin > self._free[Engine.GEMM]:
+                self._idle.append((begin - self._free[Engine.GEMM], number))
+            last = tile == command.tiles - 1
+            read = begin + command.get("k")
+            done = read + n + timing.drain
+            if last or command.get("post0_each"):
+                self._post(command, "post0", read)
+            if last or command.get("post1_each"):
+                self._post(command, "post1", done)
+            cycles = max(command.get("k"), n)
+            self._free[Engine.GEMM] = begin + cycles
+            self._busy[Engine.GEMM] += cycles
+        return done
