@@ -110,6 +110,9 @@ class Program:
     output16 : Operand
         int16 layer output [S, hidden].
     name : str
+    plan : Plan
+
+    The last five are None in a program that wasn't compiled from a layer: all its data is in `pieces`.
     """
 
     config: Config
@@ -117,10 +120,10 @@ class Program:
     pieces: list
     program_address: int
     window: tuple
-    x16: Operand
-    x8: Operand
-    mask_address: int
-    output16: Operand
+    x16: Operand | None = None
+    x8: Operand | None = None
+    mask_address: int | None = None
+    output16: Operand | None = None
     name: str = "layer"
     plan: object = field(default=None, repr=False)
 
@@ -141,6 +144,8 @@ class Program:
     @property
     def inputs(self):
         """Regions of DRAM, as (first byte, bytes), that the host fills for each sequence."""
+        if self.x16 is None:
+            return []
         n = self.config.array_n
         records = panel_count(self.x16.rows, n) * n * 8
         return [
