@@ -1,0 +1,36 @@
+"""The parts of the accelerator that can be reported on by name."""
+
+from rtl.control.control import Control
+from rtl.dma.dma import Dma
+from rtl.gemm.gemm import GemmEngine
+from rtl.row_slots import RowSlots
+from rtl.scratchpad.scratchpad import Scratchpad
+from rtl.top import Bertha
+from rtl.vector.vector import VectorEngine
+
+__all__ = ["COMPONENTS", "component"]
+
+COMPONENTS = {
+    "top": Bertha,
+    "gemm": GemmEngine,
+    "vector": VectorEngine,
+    "dma": Dma,
+    "control": Control,
+    "scratchpad": lambda config: Scratchpad(config, readers=7, writers=3),
+    "row_slots": RowSlots,
+}
+
+
+def component(name, config):
+    """The component called `name`, for `config`.
+
+    Raises
+    ------
+    ValueError
+        If there is none; the message lists those there are.
+    """
+    try:
+        build = COMPONENTS[name]
+    except KeyError:
+        raise ValueError(f"component must be one of {', '.join(COMPONENTS)}, not {name!r}") from None
+    return build(config)

@@ -1,0 +1,134 @@
+"""The resource and timing report of a preset, and how it is printed."""
+
+import contextlib
+import json
+import time
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+
+from fpga.components import component
+from fpga.flow import place_and_route, synthesise, totals
+from rtl.config import preset
+
+__all__ = ["make_report", "over_capacity", "print_report"]
+
+BUILD = Path(__file__).resolve().parent.parent / "build" / "fpga"
+
+COLUMNS = {
+    "lut4": "LUT4",
+    "ff": "FF",
+    "block_ram": "block RAM (DP16KD)",
+    "dsp": "DSP (MULT18X18D)",
+    "lut_ram": "LUT RAM (16x4)",
+}
+
+
+def _phases(console):
+    """A `phase` for `fpga.flow`: shows the phase with its time while it runs, and a line after it."""
+
+    @contextlib.contextmanager
+    def phase(name):
+        start = time.monotonic()
+        with console.status(name) as status:
+
+            def show(step, seconds):
+                status.update(f"{name}: {step or 'starting'} ({seconds:.0f} s)")
+
+            yield show
+        console.print(f"{name}: {time.monotonic() - start:.1f} s")
+
+    return phase
+
+
+def over_capacity(used, capacity):
+    """What doesn't fit: a list of sentences, empty if all fits."""
+    return [
+        f"{name}: {used[name]} used, the device has {have}"
+        for name, have in capacity.items()
+        if used[name] > have
+    ]
+
+
+def make_report(*, preset_name, component_name, device, seed, console=None):
+    """Synthesises, places and routes a component, and writes its `report.json`.
+
+    Placing is left out if the mapped cells are more than the device has; `fits` tells.
+
+    Parameters
+    ----------
+    preset_name, component_name : str
+    device : Device
+    seed : int
+        Of the placer.
+    console : rich.console.Console, optional
+        For progress.
+
+    Returns
+    -------
+    (dict, Path)
+        The report and where it was written: build/fpga/<preset>/report.json for the whole
+        accelerator, build/fpga/<preset>/<component>/report.json for a part.
+
+    Raises
+    ------
+    ValueError
+        If there is no such preset or component.
+    ToolError
+        If a tool is missing or fails.
+    """
+    unit = component(component_name, preset(preset_name))
+    folder = BUILD / preset_name
+    if component_name != "top":
+        folder = folder / component_name
+    folder.mkdir(parents=True, exist_ok=True)
+    phase = _phases(console or Console(stderr=True))
+
+    counts = synthesise(unit, folder=folder, phase=phase)
+    used = totals(counts)
+    report = {
+        "preset": preset_name,
+        "component": component_name,
+        "device": device.name,
+        "seed": seed,
+        "components": {name: {key: count[key] for key in COLUMNS} for name, count in counts.items()},
+        "used": used,
+        "available": device.capacity,
+        "fits": not over_capacity(used, device.capacity),
+    }
+    if report["fits"]:
+        report |= place_and_route(folder=folder, device=device, seed=seed, phase=phase)
+    path = folder / "report.json"
+    path.write_text(json.dumps(report, indent=1) + "\n")
+    return report, path
+
+
+def print_report(report, console):
+    """Prints a report as a table."""
+    table = Table(
+        title=f"{report['component']} of {report['preset']} on {report['device']}",
+        caption="LUT4 with two for each carry cell, without LUT RAM. One netlist is counted, placed and "
+        "routed; components are optimised each within its border.",
+    )
+    table.add_column("component")
+    for title in COLUMNS.values():
+        table.add_column(title, justify="right")
+    for name, row in report["components"].items():
+        table.add_row(name, *(str(row[key] or "") for key in COLUMNS))
+    console.print(table)
+    for name, have in report["available"].items():
+        used = report["used"][name]
+        console.print(f"{name:>14} {used:6} of {have:6} {100 * used / have:5.1f} %", highlight=False)
+    if not report["fits"]:
+        for sentence in over_capacity(report["used"], report["available"]):
+            console.print(f"does not fit: {sentence}", highlight=False)
+        return
+    path = report["critical_path"]
+    console.print(
+        f"Fmax {report['fmax_mhz']:.1f} MHz (seed {report['seed']}); critical path {path['nanoseconds']} ns, "
+        f"{path['routing']} ns of it routing, {path['levels']} cells\n"
+        f"  from {path['start']}\n  to   {path['end']}",
+        highlight=False,
+        soft_wrap=True,
+    )

@@ -1,0 +1,96 @@
+"""Runs the synthesis tools: one at a time, niced, with their progress and a log each."""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+__all__ = ["PLACE_PHASES", "SYNTHESIS_PHASES", "ToolError", "run_tool"]
+
+SYNTHESIS_PHASES = re.compile(r"^[\d.]+ Executing (\w+(?: pass)?)")
+PLACE_PHASES = re.compile(
+    r"^Info: (Packing \w+|Creating initial|Running \w+ \w+ placer|Running simulated annealing"
+    r"|Routing globals|Routing(?=\.\.)|Routing complete)"
+)
+ERROR = re.compile(r"^(?:[\w./]+:\d+: )?ERROR: (.*)")
+
+
+class ToolError(Exception):
+    """A tool is missing or failed; the message is one sentence for the user."""
+
+
+def _find(tool):
+    """Path of `tool`: beside the running Python, or on PATH."""
+    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
+    found = shutil.which(tool, path=path)
+    if found is None:
+        raise ToolError(f"{tool} is not installed; the extra `fpga` of this package brings it.")
+    return found
+
+
+def _last_match(log, pattern):
+    """The first group of the last line of the file `log` that matches `pattern`, or None."""
+    found = None
+    if log.exists():
+        with open(log, errors="replace") as lines:
+            for line in lines:
+                match = pattern.match(line)
+                if match:
+                    found = match[1]
+    return found
+
+
+def run_tool(tool, arguments, *, folder, log, phases, show=lambda phase, seconds: None):
+    """Runs `tool` in `folder` with the lowest claim on the processor.
+
+    Parameters
+    ----------
+    tool : str
+        Name of the command.
+    arguments : list of str
+        Paths among them are relative to `folder`: the tools run in a sandbox that does not see the
+        whole file system.
+    folder : Path
+    log : Path
+        Gets everything the tool prints.
+    phases : re.Pattern
+        Its first group, in the last line of the log that matches, is the tool's phase.
+    show : callable
+        Called twice a second with the phase (or None) and the seconds since the start.
+
+    Returns
+    -------
+    float
+        Seconds that it took.
+
+    Raises
+    ------
+    ToolError
+        If the tool is not installed or fails; with the first error in the log and the log's path.
+    """
+    command = [_find(tool), *arguments]
+    if shutil.which("nice"):
+        command = ["nice", "-n", "10", *command]
+    start = time.monotonic()
+    with open(log, "w") as output:
+        process = subprocess.Popen(command, cwd=folder, stdout=output, stderr=subprocess.STDOUT)
+        try:
+            while process.poll() is None:
+                show(_last_match(log, phases), time.monotonic() - start)
+                try:
+                    process.wait(0.5)
+                except subprocess.TimeoutExpired:
+                    pass
+        finally:
+            if process.poll() is None:
+                process.terminate()
+                process.wait()
+    if process.returncode != 0:
+        with open(log, errors="replace") as lines:
+            errors = [match[1].strip() for match in map(ERROR.match, lines) if match]
+        reason = errors[0] if errors else f"exit code {process.returncode}"
+        raise ToolError(f"{tool} failed ({reason}); its log is {log}.")
+    return time.monotonic() - start
