@@ -153,8 +153,8 @@ def test_softmax_extremes(name):
     run.softmax([[-32768] * lanes] * 4, maxima=[32767] * lanes)  # nothing is left: sum 0
     run.softmax([[32767 if k == 1 else -32768 for _ in range(lanes)] for k in range(6)])
     # every step of the table at every whole part, up to where P is 0
-    run.softmax([[-(64 * lane + k + 512 * half) for lane in range(lanes)]
-                 for half in range(0, 16 // (lanes // 4)) for k in range(64)], maxima=[0] * lanes)
+    run.softmax([[-(64 * (lanes * part + lane) + k) for lane in range(lanes)]
+                 for part in range(16 // lanes) for k in range(64)], maxima=[0] * lanes)
     run.softmax([[-64 * 9 + k % 3 - 1 for _ in range(lanes)] for k in range(6)], maxima=[0] * lanes)
     run.exp2([65535 - 1000 * (k % 3) for k in range(64)])
     run.softmax(random_panel(rng, 10, lanes, -700, 0), maxima=[0] * lanes)
