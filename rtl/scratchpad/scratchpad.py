@@ -35,7 +35,7 @@ class Scratchpad(wiring.Component):
     readers, writers : int
     """
 
-    latency = Bank.latency + 2
+    latency = Bank.latency + 3
 
     def __init__(self, config, *, readers, writers):
         self._config = config
@@ -96,13 +96,16 @@ class Scratchpad(wiring.Component):
                 bank.addr.eq(addr),
                 bank.write_data.eq(data),
             ]
-            read_data.append(bank.read_data)
+            # A block RAM takes a third of a cycle to its output, and banks lie far apart.
+            line = Signal(config.line_bits, name=f"line_{number}")
+            m.d.sync += line.eq(bank.read_data)
+            read_data.append(line)
 
         for number, port in enumerate(self.read):
             m.d.comb += port.request.ready.eq(Cat(*grants[number]).any())
             bank = port.request.payload[:bank_bits]
             taken = port.request.valid & port.request.ready
-            for _ in range(Bank.latency + 1):
+            for _ in range(self.latency - 1):
                 next_bank, next_taken = Signal(bank_bits), Signal()
                 m.d.sync += [next_bank.eq(bank), next_taken.eq(taken)]
                 bank, taken = next_bank, next_taken
