@@ -134,8 +134,10 @@ class Order:
         semaphore.clocks.extend([known] * amount)
         surely = 0
         if semaphore.waiter is not None:
-            # Takes that have happened for certain: those of the waiter's tiles that are known to be done.
+            # Takes that have happened for certain: those of the waiter's tiles known to be read or done.
             done = int(known[component_of(semaphore.waiter)])
+            if semaphore.waiter == Engine.GEMM:
+                done = max(done, int(known[OPERANDS]))
             position = bisect_right(semaphore.take_tiles, done - 1)
             surely = semaphore.take_totals[position - 1] if position else 0
         if len(semaphore.clocks) - surely > COUNTER_LIMIT:

@@ -5,6 +5,7 @@ from compiler.emit_attention import emit_attention
 from compiler.emit_feedforward import emit_feedforward
 from compiler.emitter import Emitter
 from compiler.layout import Image, LayerLayout
+from compiler.panels import panel_count
 from compiler.plan import make_plan
 from compiler.program import Program
 from compiler.sync import synchronise
@@ -45,7 +46,10 @@ def compile_layer(layer, config, *, seq, name="layer0", base=0, model="the layer
     layout = LayerLayout(layer, config, seq=seq, image=image)
     names = [preset for preset, other in PRESETS.items() if other == config]
     plan = make_plan(layout, config, name=model, preset=names[0] if names else "")
-    emitter = Emitter(config, layout, plan, name)
+    context_address = None
+    if plan.spill:
+        context_address = image.reserve(panel_count(seq, config.array_n) * layout.context.k * config.array_n)
+    emitter = Emitter(config, layout, plan, name, context_address)
     emit_attention(emitter)
     emit_feedforward(emitter)
     commands = synchronise(emitter.commands, config, dram_base=base, dram_end=image.end)

@@ -8,6 +8,7 @@ blocks with two sets of buffers.
 
 from compiler.emit_start import emit_start
 from compiler.panels import even
+from compiler.plan import STAGE_SETS
 from rtl.isa import Opcode, Statistics, Table
 
 __all__ = ["emit_attention"]
@@ -27,6 +28,7 @@ class _Attention:
         self.slots = emitter.plan.score_sets * len(emitter.plan.attention_blocks[0])
         self.factor_slots = max(len(head) for head in emitter.layout.value)
         self.unit = 0  # counts (head, block) pairs
+        self.stored = 0  # of them, those whose context went to DRAM
 
     def run(self):
         e, layout = self.e, self.e.layout
@@ -187,8 +189,16 @@ class _Attention:
         """P·V, divided by the sums of P in the drain: int8 context words and their residues."""
         e = self.e
         order = e.layout.context
-        panel_lines = order.k // 2
-        base = e.plan.line("context") + block.start * panel_lines
+        if e.plan.spill:
+            panel_lines = e.layout.stage_lines
+            sets = e.plan.score_sets * len(e.plan.attention_blocks[0]) * panel_lines
+            base = e.plan.line("context") + (self.stored % STAGE_SETS) * sets
+            first = head * e.layer.head_dim
+            first_residue = e.layout.head_context(head)[0] - e.layer.head_dim
+        else:
+            panel_lines = order.k // 2
+            base = e.plan.line("context") + block.start * panel_lines
+            first = first_residue = 0
         tiles = [(number, tile) for number, tile in enumerate(order.tiles) if tile.group == head]
         for place_in_head, (number, tile) in enumerate(tiles):
             residue = {}
@@ -197,7 +207,7 @@ class _Attention:
                     "params": 1,
                     "param_addr": e.plan.line("context_records") + e.layout.context_record[number],
                     "residue": 1,
-                    "residue_addr": base + tile.residue_first // 2,
+                    "residue_addr": base + (tile.residue_first - first_residue) // 2,
                     "residue_stride": panel_lines,
                     "residue_words": (tile.residues,) * len(block),
                 }
@@ -216,7 +226,24 @@ class _Attention:
                 slot=self._slot(place),
                 slot_step=1,
                 gain=e.layer.context_gain[head],
-                c_addr=base + tile.first // 2,
+                c_addr=base + (tile.first - first) // 2,
                 c_stride=panel_lines,
                 **residue,
             )
+        if e.plan.spill:
+            self._spill(head, block, base, panel_lines)
+
+    def _spill(self, head, block, base, panel_lines):
+        """A head's context to its place in the context panels in DRAM."""
+        e = self.e
+        line_bytes, head_lines = e.config.line_bytes, e.layer.head_dim // 2
+        first_residue, lines = e.layout.head_context(head)
+        stride = e.layout.context.k // 2 * line_bytes
+        target = e.context_address + block.start * stride
+        strides = {"rows": len(block), "dram_stride": stride, "scratchpad_stride": panel_lines}
+        name = f"context.head{head}"
+        e.store(name, target + head * head_lines * line_bytes, base, head_lines, **strides)
+        if lines > head_lines:
+            address = target + first_residue // 2 * line_bytes
+            e.store(name, address, base + head_lines, lines - head_lines, **strides)
+        self.stored += 1

@@ -15,6 +15,8 @@ def emit_feedforward(emitter):
     if not plan.early_residual:
         emitter.load_residual(0)
         emitter.load_norms()
+    if plan.spill:
+        emitter.load_context(0)
     for number in range(len(plan.blocks)):
         _Block(emitter, number).run()
 
@@ -28,12 +30,17 @@ class _Block:
     def run(self):
         e, layout = self.e, self.e.layout
         context_lines = layout.context.k // 2
-        context = e.plan.line("context") + self.block.start * context_lines
+        if e.plan.spill:
+            context = e.plan.line("context_block")
+        else:
+            context = e.plan.line("context") + self.block.start * context_lines
         self._accumulate("output", layout.output, context, context_lines, e.layer.hidden)
         self._attention_norms()
         following = self.number + 1 < len(e.plan.blocks)
         if following and e.plan.residual_sets > 1:
             e.load_residual(self.number + 1)
+        if following and e.plan.spill:
+            e.load_context(self.number + 1)
         self._intermediate()
         hidden = e.plan.line("hidden")
         self._accumulate("down", layout.down, hidden, layout.hidden.k // 2, e.layer.ffn)

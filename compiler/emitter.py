@@ -18,13 +18,16 @@ class Emitter:
     plan : Plan
     name : str
         First part of every operation's name.
+    context_address : int, optional
+        First byte of DRAM for the context panels, if they don't stay in the scratchpad.
     """
 
-    def __init__(self, config, layout, plan, name):
+    def __init__(self, config, layout, plan, name, context_address=None):
         self.config, self.layout, self.plan = config, layout, plan
         self.layer, self.seq = layout.layer, layout.seq
         self.n = config.array_n
         self.panels = panel_count(self.seq, self.n)
+        self.context_address = context_address
         self.commands = []
         self._name = name
         first, lines = plan.buffers["ring"]
@@ -70,17 +73,19 @@ class Emitter:
         """Load a region into its buffer."""
         self.load(operation, region.address, self.plan.line(buffer), region.lines)
 
-    def store(self, operation, address, line, lines):
-        """Store `lines` consecutive lines from DRAM byte `address` on."""
+    def store(self, operation, address, line, lines, *, rows=1, dram_stride=0, scratchpad_stride=0):
+        """Store `rows` rows of `lines` consecutive lines from DRAM byte `address` on."""
         self.add(
             Opcode.STORE,
             operation,
             dram_addr=address,
             scratchpad_addr=line,
             lines=lines,
-            rows=1,
+            rows=rows,
+            dram_stride=dram_stride,
+            scratchpad_stride=scratchpad_stride,
         )
-        self.commands[-1].dram_bytes = lines * self.config.line_bytes
+        self.commands[-1].dram_bytes = rows * lines * self.config.line_bytes
 
     def rows_of(self, block):
         """Real rows in a range of row panels."""
@@ -94,6 +99,17 @@ class Emitter:
                 f"residual.panel{panel}",
                 self.layout.x16.address + panel * lines * self.config.line_bytes,
                 self.residual_line(number) + place * lines,
+                lines,
+            )
+
+    def load_context(self, number):
+        """Load the context panels of block `number`, which were stored head by head."""
+        lines = self.layout.context.k // 2
+        for place, panel in enumerate(self.plan.blocks[number]):
+            self.load(
+                f"context.panel{panel}",
+                self.context_address + panel * lines * self.config.line_bytes,
+                self.plan.line("context_block") + place * lines,
                 lines,
             )
 

@@ -89,6 +89,8 @@ class LayerLayout:
     context_record : dict
         Line of the column records of a context tile that has flagged columns, counted from the first line of
         `context_records`, by tile number.
+    stage_lines : int
+        Lines of a row panel's context of one head, residues included, at most.
     x16, x8, output16 : Operand
     mask_address : int
     """
@@ -102,6 +104,7 @@ class LayerLayout:
         heads = np.arange(layer.hidden).reshape(layer.heads, layer.head_dim)
         plain = np.zeros(layer.hidden, dtype=bool)
         self.context = tiled_order(heads, layer.context_residue, n)
+        self.stage_lines = max(self.head_context(head)[1] for head in range(layer.heads))
         self.middle = pass_order(layer.attention_norm.residue)
         self.hidden = tiled_order([np.arange(layer.ffn)], layer.hidden_residue, n)
         projected = tiled_order(heads, plain, n)
@@ -142,6 +145,12 @@ class LayerLayout:
             )
         )
         self.output16 = self._operand(image, layer.hidden, "int16")
+
+    def head_context(self, head):
+        """First residue word of a head's context, and its lines: features, then residues."""
+        tiles = [tile for tile in self.context.tiles if tile.group == head]
+        residues = sum(even(tile.residues) for tile in tiles)
+        return tiles[0].residue_first, (self.layer.head_dim + residues) // 2
 
     def _operand(self, image, words, dtype):
         operand = Operand(address=0, rows=self.seq, words=words, dtype=dtype)

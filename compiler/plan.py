@@ -1,7 +1,7 @@
 """Where everything lies in the scratchpad: lifetimes, first fit, and what is done in blocks when it is small.
 
 Phases: 0 attention, 1 output projection, 2 and 3 the two halves of the FFN. Buffers that are never live in one
-phase may share lines. A plan that shares little comes first, because sharing makes engines wait for each other.
+phase may share lines. Plans are tried in the order of the cycles that they are estimated to lose.
 """
 
 from dataclasses import dataclass
@@ -9,10 +9,11 @@ from itertools import product
 
 from compiler.panels import even, panel_count
 
-__all__ = ["Plan", "make_plan"]
+__all__ = ["STAGE_SETS", "START_PANELS", "Plan", "make_plan"]
 
 PHASES = 4
 RING_PANELS = (4, 3, 2, 1)  # rings to try, in panels of the largest size
+STAGE_SETS = 2  # of a head's context on its way to DRAM
 START_PANELS = 3  # weight panels that meet the activations one by one at the start
 
 
@@ -31,6 +32,8 @@ class Plan:
         factors.
     early_residual : bool
         The residual's first block and the norm records are loaded while attention runs.
+    spill : bool
+        Context goes to DRAM head by head, and comes back block by block.
     """
 
     buffers: dict
@@ -40,6 +43,7 @@ class Plan:
     residual_sets: int
     factor_sets: int
     early_residual: bool
+    spill: bool
 
     def line(self, name):
         """First line of a buffer."""
@@ -47,7 +51,7 @@ class Plan:
 
 
 def make_plan(layout, config, *, name="layer", preset=""):
-    """The plan with the least sharing and splitting that fits.
+    """The plan that loses the fewest cycles, of those that fit.
 
     Raises
     ------
@@ -57,8 +61,10 @@ def make_plan(layout, config, *, name="layer", preset=""):
     panels = panel_count(layout.seq, config.array_n)
     smallest = None
     halvings = _halvings(panels)
-    options = product(halvings, halvings, (2, 1), RING_PANELS, (0, 1, 2))
-    for attention_parts, parts, residual_sets, ring, sharing in sorted(options, key=_cost):
+    options = product((False, True), halvings, halvings, (2, 1), RING_PANELS, (0, 1, 2))
+    lost = _Lost(layout, config)
+    for option in sorted(options, key=lost):
+        spill, attention_parts, parts, residual_sets, ring, sharing = option
         if parts == 1 and residual_sets == 2:
             continue
         attention_blocks, blocks = _cut(panels, attention_parts), _cut(panels, parts)
@@ -74,6 +80,7 @@ def make_plan(layout, config, *, name="layer", preset=""):
             block_rows=len(blocks[0]),
             ring=ring,
             sharing=sharing,
+            spill=spill,
         )
         buffers, end = _first_fit(wanted)
         smallest = min(end, smallest or end)
@@ -86,6 +93,7 @@ def make_plan(layout, config, *, name="layer", preset=""):
                 residual_sets=residual_sets,
                 factor_sets=factor_sets,
                 early_residual=sharing < 2,
+                spill=spill,
             )
     where = f" on {preset}" if preset else ""
     shape = f"hidden {layout.layer.hidden}, FFN {layout.layer.ffn}, {layout.seq} tokens"
@@ -100,9 +108,43 @@ def make_plan(layout, config, *, name="layer", preset=""):
     )
 
 
-def _cost(option):
-    attention_parts, parts, residual_sets, ring, sharing = option
-    return attention_parts, parts, -residual_sets, ring < 2, sharing, -ring
+class _Lost:
+    """Estimates the cycles in which the array waits because of a plan's choices."""
+
+    LATENCY = 150  # of memory, and of one engine waiting for another
+
+    def __init__(self, layout, config):
+        line_cycles = config.beats_per_line
+        self._panels = panel_count(layout.seq, config.array_n)
+        self._heads = layout.layer.heads
+        attention = [
+            panel for by_head in (layout.query, layout.key, layout.value) for head in by_head for panel in head
+        ]
+        rest = [*layout.output, *layout.intermediate, *layout.down]
+        self._words = {name: sum(p.k for p in panels) for name, panels in (("first", attention), ("rest", rest))}
+        self._load = {
+            name: line_cycles * sum(p.lines for p in panels)
+            for name, panels in (("first", attention), ("rest", rest))
+        }
+        self._residual = line_cycles * layout.layer.hidden
+        self._context = line_cycles * layout.context.k // 2
+
+    def __call__(self, option):
+        spill, attention_parts, parts, residual_sets, ring, sharing = option
+        load = self._load["first"] + parts * self._load["rest"]
+        if ring == 1:  # nothing is loaded ahead
+            lost = load
+        else:
+            lost = sum(
+                max(0, loads - self._panels * self._words[name])
+                for name, loads in (("first", self._load["first"]), ("rest", parts * self._load["rest"]))
+            )
+        rows = -(-self._panels // parts)
+        lost += (attention_parts > 1) * attention_parts * self._heads * self.LATENCY
+        lost += (parts - 1) * (self.LATENCY + (residual_sets == 1) * 3 * self._residual)
+        lost += spill * (self.LATENCY * parts + rows * self._context)
+        lost += (0, self.LATENCY, self.LATENCY + rows * self._residual)[sharing]
+        return lost, -ring, attention_parts, parts
 
 
 def _halvings(panels):
@@ -122,7 +164,7 @@ def _factor_sets(layout, config, softmax_slots):
     return min(2, (config.row_slots - softmax_slots) // tiles)
 
 
-def _buffers(layout, config, *, attention_panels, block_panels, block_rows, ring, sharing):
+def _buffers(layout, config, *, attention_panels, block_panels, block_rows, ring, sharing, spill):
     """Lines and live phases of every buffer, by name."""
     n = config.array_n
     panels = panel_count(layout.seq, n)
@@ -139,7 +181,17 @@ def _buffers(layout, config, *, attention_panels, block_panels, block_rows, ring
     attention_end = PHASES if sharing == 0 else 1
     middle_end, context_end = (PHASES, PHASES) if sharing == 0 else (3, 2)
     split = block_rows < panels
+    if spill:
+        stage = STAGE_SETS * attention_panels * layout.stage_lines
+        context = {
+            "context": (stage, 0, attention_end),
+            "context_block": (block_rows * layout.context.k // 2, 1, PHASES if split else context_end),
+        }
+    else:
+        lines = panels * layout.context.k // 2
+        context = {"context": (lines, 0, PHASES if split else context_end)}
     return {
+        **context,
         "ring": (ring_lines, 0, PHASES),
         "x8": (panels * layout.x.k // 2, 0, attention_end),
         "query": (panels * head_words // 2, 0, attention_end),
@@ -155,7 +207,6 @@ def _buffers(layout, config, *, attention_panels, block_panels, block_rows, ring
         "context_records": (layout.context_records.lines, 0, attention_end),
         "exp2": (layout.exp2.lines, 0, attention_end),
         "piecewise": (layout.piecewise.lines, 0, attention_end),
-        "context": (panels * layout.context.k // 2, 0, PHASES if split else context_end),
         "residual": (block_panels * hidden_words, residual_from, PHASES),
         "attention_norm": (layout.attention_norm.lines, residual_from, PHASES),
         "output_norm": (layout.output_norm.lines, residual_from, PHASES),
