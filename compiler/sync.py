@@ -27,7 +27,7 @@ WAIT_ONLY = {
 
 _ENGINE_OF = (*ENGINES, Engine.GEMM)
 _CHOICE = [component_of(e) for e in (Engine.VECTOR, Engine.STORE, Engine.LOAD, Engine.GEMM)] + [OPERANDS]
-"""Order in which components are waited for: what comes first often tells about what comes later."""
+"""Order in which components are waited for where nothing else decides."""
 
 _ADDRESS_STRIDES = {
     "a_addr": "a_stride",
@@ -175,17 +175,22 @@ class _Pass:
     def _wait_for(self, need, clock, engine):
         """Events that make `clock` reach `need` (and do); None if there aren't any to be had."""
         found = []
-        for component in _CHOICE:
-            if clock[component] >= need[component]:
-                continue
-            event = self._find(component, need[component] - 1, engine)
-            if event is None:
-                event = self._find_instead(component, need[component], engine)
-            if event is None:
-                return None
-            found.append(event)
-            np.maximum(clock, self._known_at(event), out=clock)
-        return found
+        while True:
+            missing = [component for component in _CHOICE if clock[component] < need[component]]
+            if not missing:
+                return found
+            events = []
+            for component in missing:
+                event = self._find(component, need[component] - 1, engine)
+                if event is None:
+                    event = self._find_instead(component, need[component], engine)
+                if event is None:
+                    return None
+                events.append(event)
+            # The event that tells most about the others first: it may make them needless.
+            best = max(events, key=lambda event: int((self._known_at(event) >= need)[missing].sum()))
+            found.append(best)
+            np.maximum(clock, self._known_at(best), out=clock)
 
     def _find(self, component, number, waiter):
         """The first event of the component's engine, from tile `number` on, that can be waited for."""
