@@ -35,7 +35,7 @@ class FirstFault(wiring.Component):
     Parameters
     ----------
     count : int
-        Sources, at least 1.
+        Sources, at least 2.
     """
 
     def __init__(self, count):

@@ -146,9 +146,9 @@ class AxiMemory:
                           self._response([addr]), not left)
                 if not left:
                     self._reading = None
-            if not b_beat and self._responses and self._responses[0][0] <= self.cycle:
-                if self._pace["b"].willing():
-                    b_beat = (self._responses.popleft()[1],)
+            answers = not b_beat and self._responses and self._responses[0][0] <= self.cycle
+            if answers and self._pace["b"].willing():
+                b_beat = (self._responses.popleft()[1],)
             ctx.set(axi.rvalid, r_beat is not None)
             if r_beat:
                 for signal, value in zip((axi.rid, axi.rdata, axi.rresp, axi.rlast), r_beat):
