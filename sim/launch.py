@@ -48,7 +48,7 @@ def _environment(simulation, module, results, extra):
         "TOPLEVEL_LANG": "verilog",
         "COCOTB_RESULTS_FILE": str(results),
         "COCOTB_TRUST_INERTIAL_WRITES": "1",
-        "GPI_USERS": ";".join([library, cocotb_tools.config.pygpi_entry_point()]),
+        "GPI_USERS": f"{library};{cocotb_tools.config.pygpi_entry_point()}",
         "PYGPI_PYTHON_BIN": sys.executable,
         "PYTHONPATH": os.pathsep.join(path),
         "PATH": os.pathsep.join([os.environ["PATH"], str(cocotb_tools.config.libs_dir)]),
@@ -96,7 +96,7 @@ def launch(
     results.unlink(missing_ok=True)
     command = [str(simulation.cocotb), *arguments]
     if waves:
-        command.append(f"+waves={waves}")
+        command.append(f"+waves={Path(waves).resolve()}")
     with open(log, "w", encoding="utf-8") as output:
         process = subprocess.Popen(
             command, cwd=folder, env=_environment(simulation, module, results, environment or {}),

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-__all__ = ["Memory", "Response", "Stalls", "TRACE_ENGINES", "Trace"]
+__all__ = ["TRACE_ENGINES", "Memory", "Response", "Stalls", "Trace"]
 
 TRACE_ENGINES = ("load", "store", "gemm", "vector")
 """In the order of their numbers in the trace."""

@@ -1,0 +1,93 @@
+"""Speed of the simulation: the same program on the same Verilated model, under cocotb and in a bare C++ loop."""
+
+import json
+import statistics
+import subprocess
+
+from compiler.predict import predict
+from rtl.registers import offset_of
+from sim.build import build
+from sim.errors import SimulationError
+from sim.job import Job, read_outcome
+from sim.launch import launch
+from sim.run import prepare, run_folder, write_job
+
+__all__ = ["bench"]
+
+
+def _register_writes(job):
+    """What the driver writes to start a program."""
+    start, end = job.window
+    values = [
+        ("program_addr", job.program_address & 0xFFFF_FFFF),
+        ("program_addr_high", job.program_address >> 32),
+        ("program_length", job.commands),
+        ("window_base", start & 0xFFFF_FFFF),
+        ("window_base_high", start >> 32),
+        ("window_limit", end & 0xFFFF_FFFF),
+        ("window_limit_high", end >> 32),
+        ("irq_enable", 1),
+        ("control", 1),
+    ]
+    return [f"{offset_of(name):#x}={value:#x}" for name, value in values]
+
+
+def _write_started_image(folder, job):
+    """The memory as it is when the first sequence starts, as a file for the bare loop."""
+    image = Job.image(folder)
+    for address, content in Job.input_pieces(folder, 0):
+        image[address - job.window[0] : address - job.window[0] + len(content)] = content
+    file = folder / "started.bin"
+    image.tofile(file)
+    return file
+
+
+def _run_raw(simulation, job, image):
+    """Cycles and seconds of the bare C++ loop."""
+    command = [
+        str(simulation.raw), "--image", str(image), "--base", str(job.window[0]),
+        "--latency", str(job.latency), "--bandwidth", str(job.bandwidth), "--limit", str(job.timeout),
+    ]  # fmt: skip
+    for write in _register_writes(job):
+        command += ["--write", write]
+    result = subprocess.run(command, capture_output=True, text=True, check=False)
+    if result.returncode:
+        raise SimulationError(f"the bare simulation failed: {result.stderr.strip()}")
+    return json.loads(result.stdout)
+
+
+def bench(options, console, *, rounds):
+    """Measures both in turn, several times, and prints their speeds; the last line is the ratio.
+
+    Parameters
+    ----------
+    options : LayerOptions
+        The program to run.
+    console : rich.console.Console
+    rounds : int
+    """
+
+    def notify(what):
+        console.print(f"[dim]{what} ...[/dim]", highlight=False)
+
+    config, _, _, program, sequences = prepare(options, notify=notify)
+    simulation = build(config, notify=notify)
+    raw, cocotb = [], []
+    with run_folder(f"bench-{options.run}") as folder:
+        job = write_job(folder, options, config, program, sequences[:1], predicted=predict(program).cycles)
+        image = _write_started_image(folder, job)
+        for number in range(rounds):
+            bare = _run_raw(simulation, job, image)
+            raw.append(bare["cycles"] / bare["seconds"])
+            launch(simulation, "sim.program_bench", folder, expect=1)
+            outcome = read_outcome(folder, 0)
+            cocotb.append(outcome.cycles / outcome.seconds)
+            console.print(
+                f"round {number + 1}: raw C++ {raw[-1]:,.0f} cycles/s, cocotb {cocotb[-1]:,.0f} cycles/s",
+                highlight=False,
+            )
+    fastest = max(raw), max(cocotb)
+    console.print(f"raw C++ loop: {fastest[0]:,.0f} cycles/s", highlight=False)
+    console.print(f"cocotb:       {fastest[1]:,.0f} cycles/s", highlight=False)
+    ratio = statistics.median(c / r for c, r in zip(cocotb, raw, strict=True))
+    console.print(f"cocotb/raw = {ratio:.3f}", highlight=False)

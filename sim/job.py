@@ -1,0 +1,130 @@
+"""A program with its memory image and inputs, as files: what a run hands to the process that simulates."""
+
+import json
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import numpy as np
+
+__all__ = ["Job", "Outcome", "read_outcome", "write_outcome"]
+
+_JOB, _IMAGE = "job.json", "image.bin"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Job:
+    """One program, run once for every sequence.
+
+    Attributes
+    ----------
+    config : dict
+        Parameters of the accelerator (`Config.as_dict`).
+    program_address, commands : int
+    window : (int, int)
+        First byte of DRAM that may be accessed, and first byte after: the simulated memory.
+    output : (int, int)
+        First byte and bytes of the results.
+    sequences : int
+    latency : int
+        Of the memory, in cycles.
+    bandwidth : float
+        Of the memory, in bytes a cycle.
+    timeout : int
+        Cycles that one sequence may take.
+    """
+
+    config: dict
+    program_address: int
+    commands: int
+    window: tuple
+    output: tuple
+    sequences: int
+    latency: int
+    bandwidth: float
+    timeout: int
+
+    def write(self, folder, *, pieces, inputs):
+        """Writes the job into `folder`.
+
+        Parameters
+        ----------
+        pieces : list of (int, bytes)
+            The memory before the first sequence, by address.
+        inputs : list of list of (int, bytes)
+            What each sequence puts into it.
+        """
+        folder = Path(folder)
+        start, end = self.window
+        image = np.zeros(end - start, np.uint8)
+        for address, content in pieces:
+            image[address - start : address - start + len(content)] = np.frombuffer(content, np.uint8)
+        image.tofile(folder / _IMAGE)
+        for number, parts in enumerate(inputs):
+            arrays = {str(address): np.frombuffer(content, np.uint8) for address, content in parts}
+            np.savez(folder / f"input{number}.npz", **arrays)
+        (folder / _JOB).write_text(json.dumps(asdict(self), indent=2), encoding="utf-8")
+
+    @classmethod
+    def read(cls, folder):
+        """The job in `folder`."""
+        values = json.loads((Path(folder) / _JOB).read_text(encoding="utf-8"))
+        return cls(**{**values, "window": tuple(values["window"]), "output": tuple(values["output"])})
+
+    @staticmethod
+    def image(folder):
+        """The memory before the first sequence, a byte array."""
+        return np.fromfile(Path(folder) / _IMAGE, np.uint8)
+
+    @staticmethod
+    def input_pieces(folder, number):
+        """What sequence `number` puts into memory: a list of (address, byte array)."""
+        with np.load(Path(folder) / f"input{number}.npz") as arrays:
+            return [(int(address), arrays[address]) for address in arrays.files]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Outcome:
+    """What one sequence's run gave.
+
+    Attributes
+    ----------
+    output : uint8 array
+    trace : dict of str to array
+        Rows of `sim.memory.Trace` by engine, cycles counted from the doorbell.
+    cycles : int
+        From the doorbell write to the interrupt.
+    counters : dict
+        The accelerator's own counters, by register.
+    bytes_read, bytes_written : int
+        On the memory's port, the program's commands included.
+    stray_bytes : int
+        Bytes outside the results that are not what they were before.
+    seconds : float
+        Wall-clock time.
+    """
+
+    output: np.ndarray
+    trace: dict
+    cycles: int
+    counters: dict
+    bytes_read: int
+    bytes_written: int
+    stray_bytes: int
+    seconds: float
+
+
+def write_outcome(folder, number, outcome):
+    """Writes the outcome of sequence `number` into `folder`."""
+    folder = Path(folder)
+    np.savez(folder / f"output{number}.npz", output=outcome.output, **outcome.trace)
+    figures = {name: value for name, value in vars(outcome).items() if name not in ("output", "trace")}
+    (folder / f"outcome{number}.json").write_text(json.dumps(figures), encoding="utf-8")
+
+
+def read_outcome(folder, number):
+    """The outcome of sequence `number` in `folder`."""
+    folder = Path(folder)
+    figures = json.loads((folder / f"outcome{number}.json").read_text(encoding="utf-8"))
+    with np.load(folder / f"output{number}.npz") as arrays:
+        trace = {name: arrays[name] for name in arrays.files if name != "output"}
+        return Outcome(output=arrays["output"], trace=trace, **figures)

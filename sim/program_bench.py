@@ -1,0 +1,80 @@
+"""The cocotb bench that runs a job: `sim.job.Job` in the working directory, one sequence after the other."""
+
+import time
+from pathlib import Path
+
+import cocotb
+import numpy as np
+
+from rtl.config import Config
+from sim.driver import Driver
+from sim.errors import SimulationError
+from sim.job import Job, Outcome, write_outcome
+from sim.memory import TRACE_ENGINES, Memory, Trace
+from sim.progress import PROGRESS_FILE, note_progress
+
+_CYCLES_APART = 4  # most that the accelerator's cycle counter may differ from the bench's
+
+
+def _stray(memory, expected, output):
+    """Bytes of the memory that differ from `expected` outside the results."""
+    different = memory.bytes != expected
+    start = output[0] - memory.base
+    different[start : start + output[1]] = False
+    return int(np.count_nonzero(different))
+
+
+@cocotb.test()
+async def run_job(dut):
+    """Runs every sequence and writes its outcome."""
+    folder = Path()
+    job = Job.read(folder)
+    start, end = job.window
+    memory, trace = Memory(start, end - start), Trace()
+    memory.set_timing(latency=job.latency, bandwidth=job.bandwidth)
+    memory.bytes[:] = Job.image(folder)
+    driver = Driver(dut)
+    await driver.reset()
+    await driver.check_identity(Config(**job.config))
+
+    for number in range(job.sequences):
+        for address, content in Job.input_pieces(folder, number):
+            memory.write(address, content)
+        expected = memory.bytes.copy()
+        trace.clear()
+        read, written, begin = memory.bytes_read, memory.bytes_written, time.perf_counter()
+
+        def progress(cycles, number=number):
+            note_progress(folder / PROGRESS_FILE, number, cycles)
+
+        result = await driver.run_program(
+            job.program_address, job.commands, job.window, timeout=job.timeout, progress=progress
+        )
+        seconds = time.perf_counter() - begin
+        if memory.violations:
+            raise SimulationError(f"AXI4 was violated: {'; '.join(memory.violations[:3])}")
+        if abs(result.cycles - result.elapsed) > _CYCLES_APART:
+            raise SimulationError(
+                f"register cycles must be the {result.elapsed} cycles that passed, not {result.cycles}"
+            )
+        rows = {engine: trace.rows(engine) for engine in TRACE_ENGINES}
+        for engine_rows in rows.values():
+            for name in ("first", "last"):
+                engine_rows[name] -= np.where(engine_rows["busy"] > 0, result.doorbell, 0).astype(np.uint64)
+        write_outcome(
+            folder,
+            number,
+            Outcome(
+                output=memory.view(*job.output).copy(),
+                trace=rows,
+                cycles=result.elapsed,
+                counters={
+                    name: getattr(result, name)
+                    for name in ("cycles", "load_busy", "store_busy", "gemm_busy", "vector_busy", "commands")
+                },
+                bytes_read=memory.bytes_read - read,
+                bytes_written=memory.bytes_written - written,
+                stray_bytes=_stray(memory, expected, job.output),
+                seconds=seconds,
+            ),
+        )

@@ -1,0 +1,74 @@
+"""Shows how far a run is: a bar on a terminal, a line now and then elsewhere."""
+
+import os
+import time
+from pathlib import Path
+
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+__all__ = ["PROGRESS_FILE", "SimulationProgress", "note_progress"]
+
+PROGRESS_FILE = "progress"
+_SECONDS_BETWEEN_LINES = 10
+
+
+def note_progress(file, sequence, cycles):
+    """Called where the simulation runs: replaces the note of how far it is."""
+    draft = Path(f"{file}.new")
+    draft.write_text(f"{sequence} {cycles}", encoding="ascii")
+    os.replace(draft, file)
+
+
+class SimulationProgress:
+    """Shows what `note_progress` noted; `watch` is to be called now and then.
+
+    Parameters
+    ----------
+    console : rich.console.Console
+    file : Path
+    sequences : int
+    cycles : int
+        Expected for one sequence.
+    """
+
+    def __init__(self, console, file, *, sequences, cycles):
+        self._console, self._file, self._cycles, self._sequences = console, file, cycles, sequences
+        self._start = self._last_line = time.monotonic()
+        self._bar = Progress(
+            TextColumn("simulating"),
+            BarColumn(),
+            TextColumn("{task.percentage:>3.0f} %"),
+            TextColumn("{task.fields[note]}"),
+            TimeElapsedColumn(),
+            TextColumn("left"),
+            TimeRemainingColumn(),
+            console=console,
+            transient=True,
+            disable=not console.is_terminal,
+        )
+        self._task = self._bar.add_task("simulating", total=cycles * sequences, note="")
+        file.unlink(missing_ok=True)
+
+    def __enter__(self):
+        self._bar.start()
+        return self
+
+    def __exit__(self, *error):
+        self._bar.stop()
+
+    def watch(self):
+        """Looks at the note and shows it."""
+        try:
+            sequence, cycles = map(int, self._file.read_text(encoding="ascii").split())
+        except FileNotFoundError:
+            return
+        done = sequence * self._cycles + min(cycles, self._cycles)
+        total = self._cycles * self._sequences
+        note = f"{cycles:,} cycles"
+        if self._sequences > 1:
+            note = f"sequence {sequence + 1} of {self._sequences}, {note}"
+        now = time.monotonic()
+        self._bar.update(self._task, completed=done, note=note)
+        if not self._console.is_terminal and now - self._last_line >= _SECONDS_BETWEEN_LINES:
+            self._last_line = now
+            self._console.print(f"simulating: {100 * done / total:.0f} % ({note}) after {now - self._start:.0f} s")
