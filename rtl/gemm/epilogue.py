@@ -14,8 +14,13 @@ from rtl.gemm.tile import EpilogueTile, PackerTile
 from rtl.isa import ColumnRecord, semaphore_layout
 from rtl.row_slots import RowSlots
 from rtl.signatures import FaultSignature, Moments, RowFactor, TableWriteSignature, bank_write
+from rtl.stream import Queue
 
 __all__ = ["Epilogue"]
+
+WORDS_IN_FLIGHT = 16
+"""Words between the drain and the packer. Above the pipeline's length and the way back of the news
+that one has left, so that a word a cycle can flow; LUT RAM is 16 deep."""
 
 
 class _Meta(data.Struct):
@@ -37,7 +42,9 @@ class _Meta(data.Struct):
 class Epilogue(wiring.Component):
     """Requantisation, piecewise function, residual, mask, statistics and packing, in this order.
 
-    A column a cycle; the arithmetic is that of docs/architecture.md, "Epilogue".
+    A column a cycle; the arithmetic is that of docs/architecture.md, "Epilogue". The arithmetic never
+    stops: a word enters only when there is room for it in front of the packer, and its residual is
+    there.
 
     Ports
     -----
@@ -82,17 +89,24 @@ class Epilogue(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         n = self._config.array_n
-        advance = Signal()
 
         # Tile context: the next one is loaded in the cycle in which a tile's last column is taken,
         # and its row factors are read in the same cycle.
         tile, tile_valid = Signal(EpilogueTile), Signal()
         column = Signal(range(n))
-        do_take, do_load, record_there = Signal(), Signal(), Signal()
+        within = Signal()  # the column is one of those that are written
+        do_take, do_load, may_take = Signal(), Signal(), Signal()
+        room = Signal(range(WORDS_IN_FLIGHT + 1), init=WORDS_IN_FLIGHT)
+        residuals = Signal(range(WORDS_IN_FLIGHT + 1))  # that no word on its way will take
         m.d.comb += [
-            record_there.eq(~tile.params | self.record.valid),
-            do_take.eq(advance & tile_valid & self.word.valid & record_there),
-            self.word.ready.eq(advance & tile_valid & record_there),
+            may_take.eq(
+                tile_valid
+                & (room > 1)  # `room` doesn't know yet of the word that was taken a cycle ago
+                & (~tile.params | self.record.valid)
+                & (~tile.residual | ~within | (residuals != 0))
+            ),
+            do_take.eq(may_take & self.word.valid),
+            self.word.ready.eq(may_take),
             self.record.ready.eq(do_take & tile.params),
             do_load.eq(~tile_valid | (do_take & (column == n - 1))),
             self.tile.ready.eq(do_load),
@@ -101,13 +115,17 @@ class Epilogue(wiring.Component):
         with m.If(do_load):
             m.d.sync += [tile.eq(self.tile.payload), tile_valid.eq(self.tile.valid)]
         with m.If(do_take):
-            m.d.sync += column.eq(Mux(column == n - 1, 0, column + 1))
+            m.d.sync += [
+                column.eq(Mux(column == n - 1, 0, column + 1)),
+                within.eq(column + 1 < tile.columns),
+            ]
+        with m.If(do_load):
+            m.d.sync += within.eq(1)
 
         record = self.record.payload
         from_record = tile.params & ~tile.uniform
         m.submodules.requantize = requantize = Requantize(n)
         m.d.comb += [
-            requantize.advance.eq(advance),
             requantize.acc.eq(self.word.payload),
             requantize.bias.eq(Mux(tile.params, record.bias, 0)),
             requantize.mult.eq(Mux(from_record, record.mult, tile.mult)),
@@ -118,7 +136,7 @@ class Epilogue(wiring.Component):
         ]
         meta = Signal(_Meta)
         m.d.comb += [
-            meta.valid.eq(do_take & (column < tile.columns)),
+            meta.valid.eq(do_take & within),
             meta.first.eq(column == 0),
             meta.final.eq(column == tile.columns - 1),
             meta.piecewise.eq(tile.piecewise),
@@ -134,45 +152,49 @@ class Epilogue(wiring.Component):
         def delayed(meta, cycles, name):
             for cycle in range(cycles):
                 later = Signal(_Meta, name=f"{name}_{cycle}")
-                with m.If(advance):
-                    m.d.sync += later.eq(meta)
+                m.d.sync += later.eq(meta)
                 meta = later
             return meta
 
-        meta = delayed(meta, requantize.latency, "requantized")
+        meta = delayed(meta, 1, "entered")
+        entered = meta.valid
+        meta = delayed(meta, requantize.latency - 1, "requantized")
         m.submodules.piecewise = piecewise = Piecewise(n)
         wiring.connect(m, wiring.flipped(self.table), piecewise.table)
         m.d.comb += [
-            piecewise.advance.eq(advance),
             piecewise.enable.eq(meta.piecewise),
             piecewise.i.eq(requantize.o),
         ]
         meta = delayed(meta, piecewise.latency, "piecewise")
 
-        needs_residual = Signal()
+        m.submodules.residuals = residual_lines = Queue(self._config.line_bits, WORDS_IN_FLIGHT)
         m.d.comb += [
-            needs_residual.eq(meta.valid & meta.residual),
-            self.residual.ready.eq(advance & needs_residual),
+            residual_lines.i.payload.eq(self.residual.payload),
+            residual_lines.i.valid.eq(self.residual.valid),
+            self.residual.ready.eq(residual_lines.i.ready),
+            residual_lines.o.ready.eq(meta.valid & meta.residual),
         ]
+        m.d.sync += residuals.eq(
+            residuals
+            + (self.residual.valid & self.residual.ready)
+            - (do_take & within & tile.residual)
+        )
         summed = Signal(data.ArrayLayout(signed(16), n))
         for lane in range(n):
-            residual = self.residual.payload.word_select(lane, 16).as_signed()
-            with m.If(advance):
-                m.d.sync += summed[lane].eq(
-                    Mux(
-                        meta.mask,
-                        -(1 << 15),
-                        saturate(piecewise.o[lane] + Mux(meta.residual, residual, 0), signed(16)),
-                    )
+            residual = residual_lines.o.payload.word_select(lane, 16).as_signed()
+            m.d.sync += summed[lane].eq(
+                Mux(
+                    meta.mask,
+                    -(1 << 15),
+                    saturate(piecewise.o[lane] + Mux(meta.residual, residual, 0), signed(16)),
                 )
-        held = needs_residual & ~self.residual.valid
+            )
         meta = delayed(meta, 1, "summed")
 
         m.submodules.statistics = statistics = RowStatistics(self._config)
         wiring.connect(m, statistics.carry_on, wiring.flipped(self.statistics_continue))
         wiring.connect(m, statistics.write, wiring.flipped(self.statistics_write))
         m.d.comb += [
-            statistics.advance.eq(advance),
             statistics.i.eq(summed),
             statistics.valid.eq(meta.valid),
             statistics.first.eq(meta.first),
@@ -182,31 +204,43 @@ class Epilogue(wiring.Component):
             statistics.slot.eq(meta.slot),
         ]
 
+        result = data.StructLayout(
+            {"lanes": summed.shape(), "final": 1, "residue": 1, "post_shift": 4}
+        )
+        m.submodules.results = results = Queue(result, WORDS_IN_FLIGHT)
+        m.d.comb += [
+            results.i.valid.eq(meta.valid),
+            results.i.payload.lanes.eq(summed),
+            results.i.payload.final.eq(meta.final),
+            results.i.payload.residue.eq(meta.residue),
+            results.i.payload.post_shift.eq(meta.post_shift),
+        ]
         m.submodules.packer = packer = Packer(self._config)
+        do_scale = Signal()
+        m.d.comb += [
+            results.o.ready.eq(~packer.valid | packer.ready),
+            do_scale.eq(results.o.valid & results.o.ready),
+        ]
+        m.d.sync += room.eq(room - entered + do_scale)
+        with m.If(results.o.ready):
+            m.d.sync += [
+                packer.valid.eq(results.o.valid),
+                packer.final.eq(results.o.payload.final),
+                packer.flagged.eq(results.o.payload.residue),
+            ]
         for lane in range(n):
+            unscaled = results.o.payload.lanes[lane]
             scaled = Signal(signed(16), name=f"scaled_{lane}")
-            unscaled = Signal(signed(16), name=f"unscaled_{lane}")
-            with m.If(advance):
+            with m.If(results.o.ready):
                 m.d.sync += [
-                    scaled.eq(shift_round(summed[lane], meta.post_shift)),
-                    unscaled.eq(summed[lane]),
+                    scaled.eq(shift_round(unscaled, results.o.payload.post_shift)),
+                    packer.word16[lane].eq(unscaled),
                 ]
             byte = saturate(scaled, signed(8))
             m.d.comb += [
-                packer.word16[lane].eq(unscaled),
                 packer.word8[lane].eq(byte),
                 packer.residue8[lane].eq(saturate(scaled - byte, signed(8))),
             ]
-        meta = delayed(meta, 1, "scaled")
-        # Registers in front of the pipeline's end may move while the packer has no word to take.
-        packer_free = Signal()
-        m.d.comb += [
-            packer_free.eq(~meta.valid | packer.ready),
-            advance.eq(packer_free & ~held),
-            packer.valid.eq(meta.valid & ~held),
-            packer.final.eq(meta.final),
-            packer.flagged.eq(meta.residue),
-        ]
         wiring.connect(m, wiring.flipped(self.packer_tile), packer.tile)
         wiring.connect(m, packer.port, wiring.flipped(self.port))
         wiring.connect(m, packer.post, wiring.flipped(self.post))

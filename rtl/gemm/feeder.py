@@ -57,22 +57,22 @@ class Feeder(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         half = 8 * self._config.array_n
-        tile = self.tile.payload
-        word = Signal(16)  # of the tile
+        tile, tile_valid = Signal(FeederTile), Signal()
+        left = Signal(16)  # words of the tile beside this one
+        odd = Signal()
         spacing = Signal(range(self._config.array_n))  # cycles until a tile may end
-        first, last, do_step = Signal(), Signal(), Signal()
+        first, last, do_step, do_load = Signal(), Signal(), Signal(), Signal()
         m.d.comb += [
-            first.eq(word == 0),
-            last.eq(word == tile.k - 1),
+            do_load.eq(~tile_valid | (do_step & last)),
             do_step.eq(
-                self.tile.valid
+                tile_valid
                 & self.a.valid
                 & self.b.valid
                 & ~(last & ~(self.room & self.post.ready & (spacing == 0)))
             ),
-            self.a.ready.eq(do_step & word[0]),
-            self.b.ready.eq(do_step & word[0]),
-            self.tile.ready.eq(do_step & last),
+            self.a.ready.eq(do_step & odd),
+            self.b.ready.eq(do_step & odd),
+            self.tile.ready.eq(do_load),
             self.do_reserve.eq(do_step & last),
             self.post.payload.eq(tile.post0),
             self.post.valid.eq(do_step & last),
@@ -83,10 +83,21 @@ class Feeder(wiring.Component):
             m.d.sync += spacing.eq(spacing - 1)
         with m.If(do_step):
             m.d.sync += [
-                word.eq(Mux(last, 0, word + 1)),
-                self.o.a.eq(Mux(word[0], self.a.payload[half:], self.a.payload[:half])),
-                self.o.b.eq(Mux(word[0], self.b.payload[half:], self.b.payload[:half])),
+                left.eq(left - 1),
+                odd.eq(~odd),
+                first.eq(0),
+                last.eq(left == 1),
+                self.o.a.eq(Mux(odd, self.a.payload[half:], self.a.payload[:half])),
+                self.o.b.eq(Mux(odd, self.b.payload[half:], self.b.payload[:half])),
                 self.index.eq(tile.index),
+            ]
+        with m.If(do_load):
+            m.d.sync += [
+                tile.eq(self.tile.payload),
+                tile_valid.eq(self.tile.valid),
+                left.eq(self.tile.payload.k - 1),
+                first.eq(1),
+                last.eq(0),  # k is even
             ]
         m.d.sync += [
             self.o.step.valid.eq(do_step),

@@ -18,13 +18,11 @@ class Piecewise(wiring.Component):
 
     Ports
     -----
-    advance : In(1)
-        The pipeline moves in this cycle.
     enable : In(1)
         With the word; where it is clear, y = v.
     i : In(N x int16)
     o : Out(N x int16)
-        `latency` advances later.
+        `latency` cycles later.
     table : In(TableWriteSignature)
         Segment records for all lanes. Not to be written while words use them.
 
@@ -37,7 +35,6 @@ class Piecewise(wiring.Component):
         self._n = n
         super().__init__(
             {
-                "advance": In(1),
                 "enable": In(1),
                 "i": In(data.ArrayLayout(signed(16), n)),
                 "o": Out(data.ArrayLayout(signed(16), n)),
@@ -48,8 +45,7 @@ class Piecewise(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         enables = [Signal(name=f"enable_{stage}") for stage in range(2)]
-        with m.If(self.advance):
-            m.d.sync += [enables[0].eq(self.enable), enables[1].eq(enables[0])]
+        m.d.sync += [enables[0].eq(self.enable), enables[1].eq(enables[0])]
         for lane in range(self._n):
             m.submodules[f"table_{lane}"] = table = memory.Memory(
                 shape=SegmentRecord, depth=SEGMENTS, init=[]
@@ -63,20 +59,18 @@ class Piecewise(wiring.Component):
                 write_port.data.eq(self.table.data),
                 write_port.en.eq(self.table.enable),
                 read_port.addr.eq(self.i[lane].as_unsigned()[8:] ^ 0x80),
-                read_port.en.eq(self.advance),
             ]
-            with m.If(self.advance):
-                m.d.sync += [
-                    values[0].eq(self.i[lane]),
-                    base.eq(read_port.data.base),
-                    product.eq(read_port.data.slope * values[0].as_unsigned()[:8]),
-                    values[1].eq(values[0]),
-                    self.o[lane].eq(
-                        Mux(
-                            enables[1],
-                            saturate(base + round_half_up(product, 8), signed(16)),
-                            values[1],
-                        )
-                    ),
-                ]
+            m.d.sync += [
+                values[0].eq(self.i[lane]),
+                base.eq(read_port.data.base),
+                product.eq(read_port.data.slope * values[0].as_unsigned()[:8]),
+                values[1].eq(values[0]),
+                self.o[lane].eq(
+                    Mux(
+                        enables[1],
+                        saturate(base + round_half_up(product, 8), signed(16)),
+                        values[1],
+                    )
+                ),
+            ]
         return m

@@ -16,8 +16,6 @@ class Requantize(wiring.Component):
 
     Ports
     -----
-    advance : In(1)
-        The pipeline moves in this cycle.
     acc : In(N x int32)
     bias : In(int32)
         Of the word's column.
@@ -29,7 +27,7 @@ class Requantize(wiring.Component):
     gain : In(4)
         Subtracted from the lanes' shifts, stopping at 0.
     o : Out(N x int16)
-        `latency` advances later.
+        `latency` cycles later.
 
     Two 18 x 18 multipliers a lane.
     """
@@ -40,7 +38,6 @@ class Requantize(wiring.Component):
         self._n = n
         super().__init__(
             {
-                "advance": In(1),
                 "acc": In(data.ArrayLayout(signed(ACCUMULATOR_BITS), n)),
                 "bias": In(signed(32)),
                 "mult": In(16),
@@ -60,7 +57,6 @@ class Requantize(wiring.Component):
             row_shift = Signal(6, name=f"row_shift_{lane}")
             m.d.comb += [
                 row_shift.eq(Mux(factor.shift > self.gain, factor.shift - self.gain, 0)),
-                unit.advance.eq(self.advance),
                 unit.acc.eq(self.acc[lane]),
                 unit.bias.eq(self.bias),
                 unit.mult.eq(Mux(self.row_factor, factor.mult, self.mult)),
@@ -73,7 +69,6 @@ class Requantize(wiring.Component):
 class _Lane(wiring.Component):
     """One lane of `Requantize`."""
 
-    advance: In(1)
     acc: In(signed(ACCUMULATOR_BITS))
     bias: In(signed(32))
     mult: In(16)
@@ -89,20 +84,19 @@ class _Lane(wiring.Component):
         high = Signal(signed(33))  # its high 16 bits, times mult
         product = Signal(signed(50))
         coarse, fine = Signal(signed(51)), Signal(signed(51))
-        with m.If(self.advance):
-            m.d.sync += [
-                biased.eq(self.acc + self.bias),
-                mult.eq(self.mult),
-                shifts[0].eq(self.shift),
-                low.eq(biased[:17] * mult),
-                high.eq(biased[17:].as_signed() * mult),
-                shifts[1].eq(shifts[0]),
-                product.eq(Cat(Const(0, 17), high).as_signed() + low),
-                shifts[2].eq(shifts[1]),
-                # One bit below the result stays for rounding.
-                coarse.eq(Cat(Const(0, 1), product).as_signed() >> Cat(Const(0, 3), shifts[2][3:])),
-                shifts[3].eq(shifts[2]),
-                fine.eq(coarse >> shifts[3][:3]),
-                self.o.eq(saturate((fine + 1) >> 1, signed(16))),
-            ]
+        m.d.sync += [
+            biased.eq(self.acc + self.bias),
+            mult.eq(self.mult),
+            shifts[0].eq(self.shift),
+            low.eq(biased[:17] * mult),
+            high.eq(biased[17:].as_signed() * mult),
+            shifts[1].eq(shifts[0]),
+            product.eq(Cat(Const(0, 17), high).as_signed() + low),
+            shifts[2].eq(shifts[1]),
+            # One bit below the result stays for rounding.
+            coarse.eq(Cat(Const(0, 1), product).as_signed() >> Cat(Const(0, 3), shifts[2][3:])),
+            shifts[3].eq(shifts[2]),
+            fine.eq(coarse >> shifts[3][:3]),
+            self.o.eq(saturate((fine + 1) >> 1, signed(16))),
+        ]
         return m

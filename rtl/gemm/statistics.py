@@ -16,8 +16,6 @@ class RowStatistics(wiring.Component):
 
     Ports
     -----
-    advance : In(1)
-        The pipeline moves in this cycle.
     i : In(N x int16)
     valid, first, final : In(1)
         With the word: it counts; it is the first of its tile; it is the last that counts.
@@ -26,7 +24,7 @@ class RowStatistics(wiring.Component):
     carry_on, write : Out
         To `RowSlots.statistics_continue` and `statistics_write`.
 
-    A word is counted `latency` advances after it came. One multiplier a lane (the square).
+    A word is counted `latency` cycles after it came. One multiplier a lane (the square).
     """
 
     latency = 2
@@ -37,7 +35,6 @@ class RowStatistics(wiring.Component):
         moments = data.ArrayLayout(Moments, n)
         super().__init__(
             {
-                "advance": In(1),
                 "i": In(data.ArrayLayout(signed(16), n)),
                 "valid": In(1),
                 "first": In(1),
@@ -57,27 +54,24 @@ class RowStatistics(wiring.Component):
         kind = Signal(2)
         slot, running_slot = Signal(self._config.slot_bits), Signal(self._config.slot_bits)
         running_valid, keep = Signal(), Signal()
-        with m.If(self.advance):
-            m.d.sync += [
-                valid.eq(self.valid & (self.kind != Statistics.NONE)),
-                first.eq(self.first),
-                final.eq(self.final),
-                init.eq(self.init),
-                kind.eq(self.kind),
-                slot.eq(self.slot),
-            ]
+        m.d.sync += [
+            valid.eq(self.valid & (self.kind != Statistics.NONE)),
+            first.eq(self.first),
+            final.eq(self.final),
+            init.eq(self.init),
+            kind.eq(self.kind),
+            slot.eq(self.slot),
+        ]
         # The slot's last write may be one cycle old, so what is still at hand isn't read again.
         m.d.comb += [
             self.carry_on.slot.eq(self.slot),
-            self.carry_on.enable.eq(self.advance),
+            self.carry_on.enable.eq(self.valid),
             keep.eq(running_valid & (running_slot == slot)),
         ]
-        do_count = Signal()
-        m.d.comb += do_count.eq(self.advance & valid)
-        with m.If(do_count):
+        with m.If(valid):
             m.d.sync += [running_slot.eq(slot), running_valid.eq(1)]
         m.d.sync += [
-            self.write.enable.eq(do_count & final),
+            self.write.enable.eq(valid & final),
             self.write.slot.eq(slot),
         ]
         for lane in range(n):
@@ -86,11 +80,10 @@ class RowStatistics(wiring.Component):
             running = Signal(Moments, name=f"running_{lane}")
             before = Signal(Moments, name=f"before_{lane}")
             total = Signal(signed(29), name=f"total_{lane}")
-            with m.If(self.advance):
-                m.d.sync += [
-                    value.eq(self.i[lane]),
-                    square.eq((self.i[lane] * self.i[lane]).as_unsigned()),
-                ]
+            m.d.sync += [
+                value.eq(self.i[lane]),
+                square.eq((self.i[lane] * self.i[lane]).as_unsigned()),
+            ]
             m.d.comb += before.eq(running)
             with m.If(first & ~keep):
                 m.d.comb += before.eq(self.carry_on.lanes[lane])
@@ -106,7 +99,7 @@ class RowStatistics(wiring.Component):
                     value + before.sum,
                 )
             )
-            with m.If(do_count):
+            with m.If(valid):
                 m.d.sync += [running.sum.eq(total), running.squares.eq(before.squares + square)]
             m.d.comb += self.write.lanes[lane].eq(running)
         return m
