@@ -30,6 +30,8 @@ __all__ = [
     "run_layer",
 ]
 
+EXACT_TERMS = 512
+
 
 def run_layer(layer, x16, mask=None):
     """Run a layer on int16 input.
@@ -190,8 +192,15 @@ def _checked_mask(mask, tokens):
 
 
 def _product(left, right):
-    """Exact integer matrix product: sums stay far below 2**53, so float64 BLAS serves."""
-    return (left.astype(np.float64) @ right.astype(np.float64)).astype(np.int64)
+    """Exact integer matrix product of bytes.
+
+    float32 BLAS is exact while sums stay within 2**24: up to 512 products of an unsigned and a signed byte.
+    """
+    left, right = left.astype(np.float32), right.astype(np.float32)
+    return sum(
+        (left[..., start : start + EXACT_TERMS] @ right[..., start : start + EXACT_TERMS, :]).astype(np.int64)
+        for start in range(0, left.shape[-1], EXACT_TERMS)
+    )
 
 
 def _linear(x8, linear):

@@ -206,14 +206,17 @@ def _by_sentence(values, lengths):
 def _projections(weights, trace, operand, x8, context_duplicates):
     """Q, K and V and everything up to context."""
     heads, head_dim = weights.heads, len(weights.query) // weights.heads
-    query = _round(weights.query, operand, x8, trace.query)
     # A constant added to the keys adds a constant to a row of scores, which softmax takes no notice of.
-    key_centre = (trace.key.max(axis=0) + trace.key.min(axis=0)) / 2
-    key_target = trace.key - key_centre
-    key = _round(weights.key, operand, x8, key_target)
-    value = _round(weights.value, operand, x8, trace.value - weights.value_bias, centred=False)
-
-    query_scale, key_scale, pair_scale = _score_scales(trace.query, key_target, heads)
+    keys = trace.key - (trace.key.max(axis=0) + trace.key.min(axis=0)) / 2
+    # A constant added to V is added to context, as a row of P sums to one: `output`'s bias makes up for it.
+    rounded = _round(
+        np.concatenate([weights.query, weights.key, weights.value]),
+        operand,
+        x8,
+        np.concatenate([trace.query, keys, trace.value], axis=1),
+    )
+    query, key, value = (rounded.rows(part) for part in np.split(np.arange(3 * heads * head_dim), 3))
+    query_scale, key_scale, pair_scale = _score_scales(trace.query, keys, heads)
     score_factor = pair_scale / np.sqrt(head_dim) * LOG2_UNITS
     score_mult, score_shift = scaling.fixed_point(score_factor)
 
@@ -222,7 +225,7 @@ def _projections(weights, trace, operand, x8, context_duplicates):
     return {
         "query": _linear(query, operand, query_scale),
         "key": _linear(key, operand, key_scale),
-        "value": _linear(value, operand, value_scale),
+        "value": replace(_linear(value, operand, value_scale), bias=np.zeros(len(value_scale), np.int32)),
         "score_mult": score_mult,
         "score_shift": score_shift,
         "context_gain": gain.astype(np.uint8),
@@ -233,7 +236,7 @@ def _projections(weights, trace, operand, x8, context_duplicates):
 
 def _score_scales(query, key, heads):
     """int8 scales of Q and K a dimension, whose product is one number a head (the third result)."""
-    query_peak, key_peak = (np.abs(part).max(axis=0).reshape(heads, -1) for part in (query, key))
+    query_peak, key_peak = (np.abs(part).max(axis=0).reshape(heads, -1) * scaling.UNSEEN for part in (query, key))
     query_rms, key_rms = (
         np.sqrt(np.square(part, dtype=np.float64).mean(axis=0)).reshape(heads, -1) for part in (query, key)
     )
@@ -248,9 +251,9 @@ def _score_scales(query, key, heads):
 def _value_scales(weights, trace, duplicates):
     """V's scale a dimension, context's gain a head, and which context features are duplicated."""
     heads = weights.heads
-    value_peak = np.abs(trace.value - weights.value_bias).max(axis=0)
+    value_peak = np.abs(trace.value - weights.value_bias).max(axis=0) * scaling.UNSEEN
     context = trace.context - weights.value_bias
-    context_peak = np.abs(context).max(axis=0)
+    context_peak = np.abs(context).max(axis=0) * scaling.HEADROOM
     importance = np.square(weights.output).sum(axis=0)
     # Attention averages V's rounding errors over about this many keys.
     keys = np.square(trace.value.std(axis=0)) / np.maximum(np.square(context.std(axis=0)), 1e-12)
@@ -284,34 +287,22 @@ def _intermediate(weights, trace, operand, middle8, duplicates):
     ffn = weights.down.shape[1]
     scale = scaling.wide_scale(trace.pre_activation)
     rounded = _round(weights.intermediate, operand, middle8, trace.pre_activation)
-    base, slope = units.gelu_table(scale, scale)
-    post_shift, residue = _hidden_scales(weights.down, trace.activated, scale, duplicates)
+    kept = scaling.hidden_scales(trace.activated, weights.down, duplicates)
+    base, slope = units.gelu_table(scale, kept.fine, kept.offset)
     return {
-        "intermediate": _linear(rounded, operand, np.full(ffn, scale), post_shift),
+        "intermediate": _linear(rounded, operand, np.full(ffn, scale), kept.post_shift),
         "gelu_base": base,
         "gelu_slope": slope,
-        "hidden_residue": residue,
-        "hidden_scales": scaling.OperandScales(scale * 2.0**post_shift, residue),
+        "hidden_residue": kept.residue,
+        "hidden_scales": kept.operand,
     }
 
 
-def _hidden_scales(weight, activated, scale, duplicates):
-    """Right shift (0 to 15) of each neuron from GELU's int16 to int8, and which ones are duplicated."""
-    choice = scaling.operand_scales(activated, weight, duplicates)
-    reach = np.where(choice.residue, scaling.REACH, 127)
-    peak = np.abs(activated).max(axis=0)
-    finest = np.ceil(np.log2(np.maximum(peak / reach / scale, 1e-9)))
-    wanted = np.round(np.log2(choice.scale / scale))
-    return np.clip(np.maximum(finest, wanted), 0, 15).astype(np.int64), choice.residue
-
-
-def _round(weight, operand, x8, target, centred=True):
+def _round(weight, operand, x8, target):
     """Rounded weights for the int8 operand `x8`, its residues added to their features."""
     activations = x8[:, : len(operand.scale)].astype(np.float64)
     activations[:, operand.residue] += x8[:, len(operand.scale) :]
-    return rounding.round_weights(
-        weight=weight * operand.scale, activations=activations, target=target, centred=centred
-    )
+    return rounding.round_weights(weight=weight * operand.scale, activations=activations, target=target)
 
 
 def _linear(rounded, operand, out_scale, post_shift=None):

@@ -23,8 +23,12 @@ class RoundedWeights:
     scale: np.ndarray
     bias: np.ndarray
 
+    def rows(self, which):
+        """Some of the outputs."""
+        return RoundedWeights(self.weight[which], self.scale[which], self.bias[which])
 
-def round_weights(*, weight, activations, target, centred=True, damping=0.01, ridge=0.01, clip=1.0):
+
+def round_weights(*, weight, activations, target, damping=0.01, ridge=0.01):
     """int8 weights for integer activations.
 
     Parameters
@@ -35,29 +39,22 @@ def round_weights(*, weight, activations, target, centred=True, damping=0.01, ri
         The integers the hardware multiplies, residues added to their features.
     target : float [tokens, out]
         What the float layer computed for these tokens, bias included.
-    centred : bool
-        Whether the layer has a bias, which then takes up the means.
     damping, ridge : float
         Share of the mean diagonal that is added to the Hessian, for rounding and for the regression.
-    clip : float
-        Largest weight that is still represented, as a share of each row's largest.
     """
-    activations, target = np.asarray(activations, np.float64), np.asarray(target, np.float64)
-    centre, middle = (part.mean(axis=0) * centred for part in (activations, target))
-    inputs = activations - centre
-    hessian = inputs.T @ inputs / len(inputs)
-    scale_of_diagonal = np.mean(np.diag(hessian)) + 1e-12
+    activations, target = np.asarray(activations, np.float32), np.asarray(target, np.float32)
+    centre, middle = (part.mean(axis=0, dtype=np.float64) for part in (activations, target))
+    inputs = activations - centre.astype(np.float32)
+    hessian = (inputs.T @ inputs).astype(np.float64) / len(inputs)
+    wanted = ((target - middle.astype(np.float32)).T @ inputs).astype(np.float64) / len(inputs)
+    unit = (np.mean(np.diag(hessian)) + 1e-12) * np.eye(len(hessian))
 
-    wrong = (target - middle) - inputs @ weight.T
-    slope = wrong.T @ inputs / len(inputs)
-    corrected = weight + np.linalg.solve(hessian + ridge * scale_of_diagonal * np.eye(len(hessian)), slope.T).T
-
+    correction = np.linalg.solve(hessian + ridge * unit, (wanted - weight @ hessian).T).T
+    corrected = weight + correction
     largest = np.abs(corrected).max(axis=1)
-    scale = np.where(largest > 0, clip * largest / 127, 1.0)
-    damped = hessian + damping * scale_of_diagonal * np.eye(len(hessian))
-    rounded = _gptq(corrected / scale[:, None], damped)
-    bias = (middle - (rounded @ centre) * scale) * centred
-    return RoundedWeights(rounded.astype(np.int8), scale, bias)
+    scale = np.where(largest > 0, largest / 127, 1.0)
+    rounded = _gptq(corrected / scale[:, None], hessian + damping * unit)
+    return RoundedWeights(rounded.astype(np.int8), scale, middle - (rounded @ centre) * scale)
 
 
 def _gptq(weight, hessian):

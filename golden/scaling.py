@@ -1,10 +1,18 @@
 """Choosing scales: fixed-point factors, and how finely each input channel of a linear layer is quantised."""
 
+from dataclasses import dataclass
+
 import numpy as np
 
-__all__ = ["OperandScales", "fixed_point", "operand_scales", "shared_fixed_point", "wide_scale"]
-
-from dataclasses import dataclass
+__all__ = [
+    "HiddenScales",
+    "OperandScales",
+    "fixed_point",
+    "hidden_scales",
+    "operand_scales",
+    "shared_fixed_point",
+    "wide_scale",
+]
 
 HEADROOM = 1.25
 """Largest int16 value over the largest that calibration saw."""
@@ -12,7 +20,28 @@ HEADROOM = 1.25
 REACH = 254
 """Largest |value| of a duplicated channel: 127 in each of its two columns."""
 
+LEVELS = np.append(0, np.geomspace(0.02, 1, 16))
 SHORTLIST = 24
+
+UNSEEN = 1.1
+"""Largest value an int8 operand represents, over the largest that calibration saw."""
+
+GELU_MINIMUM = -0.17
+
+
+@dataclass(frozen=True, eq=False)
+class HiddenScales:
+    """How GELU's result is kept: (GELU(x) - offset) as int16 of LSB `fine`, then >> post_shift a neuron."""
+
+    fine: float
+    offset: float
+    post_shift: np.ndarray
+    residue: np.ndarray
+
+    @property
+    def operand(self):
+        """The scales of the int8 operand; its zero is `offset`, which the next bias makes up for."""
+        return OperandScales(self.fine * 2.0**self.post_shift, self.residue)
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,33 +114,77 @@ def operand_scales(activations, weight, duplicates):
         Rows may be weighted by how much each output matters.
     duplicates : int
     """
-    peak = np.maximum(np.abs(activations).max(axis=0).astype(np.float64), 1e-6)
+    peak = np.maximum(np.abs(activations).max(axis=0).astype(np.float64), 1e-6) * UNSEEN
     power = np.maximum(np.square(activations, dtype=np.float64).mean(axis=0), 1e-18)
+    magnitude = np.abs(weight)
     column_power = np.square(weight).sum(axis=0)
-    column_peak = np.maximum(np.abs(weight).max(axis=0), 1e-9)
-    residue = np.zeros(len(peak), dtype=bool)
+    column_peak = np.maximum(magnitude.max(axis=0), 1e-9)
 
-    def solve(flags):
-        finest = peak / np.where(flags, REACH, 127)
-        best = (np.inf, finest)
-        for level in np.append(0, np.geomspace(0.02, 1, 16)):
+    def solve(residue, levels):
+        finest = peak / np.where(residue, REACH, 127)
+        best = (np.inf,)
+        for level in levels:
             # Raise the scale of channels whose weights stay far below their rows' range.
             scale = np.maximum(finest, level * np.median(finest * column_peak) / column_peak)
-            steps = np.square(np.abs(weight * scale).max(axis=1) / 127).sum()
+            steps = np.square((magnitude * scale).max(axis=1) / 127).sum()
             error = (column_power * scale**2).sum() + steps * (power / scale**2).sum()
             if error < best[0]:
-                best = (error, scale)
+                best = (error, scale, level)
         return best
 
-    _, scale = solve(residue)
+    residue = np.zeros(len(peak), dtype=bool)
+    _, scale, level = solve(residue, LEVELS)
     for _ in range(min(duplicates, len(peak))):
-        promise = np.where(residue, -1, column_power * scale**2)
-        shortlist = np.argsort(-promise)[:SHORTLIST]
-        shortlist = np.union1d(shortlist, np.argsort(-np.where(residue, -1, column_peak * scale))[:8])
-        trials = []
-        for channel in shortlist[~residue[shortlist]]:
-            flags = residue.copy()
-            flags[channel] = True
-            trials.append((*solve(flags), flags))
-        _, scale, residue = min(trials, key=lambda trial: trial[0])
+        by_activation = np.argsort(np.where(residue, 0, -column_power * scale**2))
+        by_weight = np.argsort(np.where(residue, 0, -column_peak * scale))
+        shortlist = np.union1d(by_activation[:SHORTLIST], by_weight[:SHORTLIST])
+        trials = [solve(_with(residue, channel), [level])[0] for channel in shortlist]
+        residue = _with(residue, shortlist[np.argmin(np.where(residue[shortlist], np.inf, trials))])
+        _, scale, level = solve(residue, LEVELS)
     return OperandScales(scale, residue)
+
+
+def hidden_scales(activated, weight, duplicates):
+    """How finely GELU's result is kept.
+
+    Neurons can only differ by powers of two. GELU stays above -0.17, so that half of int8 would lie idle:
+    the table subtracts an offset, the same for all neurons, and the next layer's bias adds it back. Fine
+    scale and offset are searched together; a neuron's rounding error counts with its weights' power.
+
+    Parameters
+    ----------
+    activated : float [tokens, ffn]
+    weight : float64 [out, ffn]
+        Of the linear layer that follows.
+    duplicates : int
+    """
+    peak = np.maximum(activated.max(axis=0).astype(np.float64), 0) * UNSEEN
+    importance = np.square(weight).sum(axis=0)
+
+    def post_shift(fine, offset, residue):
+        steps = np.where(residue, 2, 1) * fine
+        needed = np.maximum((peak - offset) / 127, (offset - GELU_MINIMUM) / 128) / steps
+        return np.clip(np.ceil(np.log2(np.maximum(needed, 1e-9))), 0, 15)
+
+    def error(fine, offset, residue):
+        return importance * (fine * 2.0 ** post_shift(fine, offset, residue)) ** 2
+
+    residue = np.zeros(len(peak), dtype=bool)
+    coarsest = 2 * wide_scale(peak)
+    candidates = [
+        (fine, offset)
+        for fine in coarsest * np.geomspace(0.5, 1, 12, endpoint=False)
+        for offset in np.linspace(0, np.quantile(peak, 0.9), 40)
+    ]
+    for chosen in range(duplicates + 1):
+        fine, offset = min(candidates, key=lambda candidate: error(*candidate, residue).sum())
+        if chosen < min(duplicates, len(peak)):
+            gain = error(fine, offset, residue) - error(fine, offset, np.ones_like(residue))
+            residue = _with(residue, np.argmax(np.where(residue, -1, gain)))
+    return HiddenScales(fine, offset, post_shift(fine, offset, residue).astype(np.int64), residue)
+
+
+def _with(flags, index):
+    flags = flags.copy()
+    flags[index] = True
+    return flags

@@ -5,11 +5,11 @@ Nothing here comes from `rtl/`: this is the independent model that the hardware 
 """
 
 import numpy as np
+import torch
 
 __all__ = [
     "MASKED_SCORE",
     "NORMALISED_BITS",
-    "PROBABILITY_BITS",
     "exp2_table",
     "gelu_table",
     "layernorm",
@@ -29,9 +29,6 @@ MASKED_SCORE = -32768
 
 NORMALISED_BITS = 12
 """Fractional bits of a normalised LayerNorm input, before gamma."""
-
-PROBABILITY_BITS = 8
-"""Bits of an unnormalised probability: the row's largest score gives 255."""
 
 SCORE_FRACTION_BITS = 6
 SEGMENT_BITS = 8
@@ -137,8 +134,8 @@ def quantise(values, mult, shift):
     return saturate(round_half_up(np.asarray(values, np.int64) * np.asarray(mult, np.int64), shift), 16)
 
 
-def gelu_table(input_scale, output_scale):
-    """Base and slope (int16, 256 each) of GELU for `piecewise`.
+def gelu_table(input_scale, output_scale, offset=0.0):
+    """Base and slope (int16, 256 each) of GELU(x) - offset for `piecewise`.
 
     `input_scale` and `output_scale` are the float values of one LSB of the int16 pre-activation and of
     the result. Each segment is the least-squares line through its 256 points.
@@ -148,12 +145,9 @@ def gelu_table(input_scale, output_scale):
     ValueError
         If a slope doesn't fit 16 bits, because the output is too fine for its input.
     """
-    from math import sqrt
-
-    import torch
-
     points = torch.arange(-32768, 32768, dtype=torch.float64) * input_scale
-    exact = (points * 0.5 * (1 + torch.erf(points / sqrt(2)))).numpy().reshape(256, 256) / output_scale
+    exact = torch.nn.functional.gelu(points).numpy().reshape(256, 256)
+    exact = (exact - offset) / output_scale
     fraction = np.arange(256) - 127.5
     slope = np.round(exact @ fraction / (fraction @ fraction) * 256)
     if np.abs(slope).max() > 32767:
