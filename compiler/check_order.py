@@ -72,7 +72,7 @@ class Order:
             needed = self._history.required(access, engine)
             late = np.flatnonzero(needed > clock)
             if len(late):
-                self._report(number, command, access, int(late[0]), int(needed[late[0]]))
+                self._report(number, command, access, late, needed)
         own = len(self._numbers[engine])
         self._numbers[engine].append(number)
         for access in found:
@@ -146,9 +146,9 @@ class Order:
                 f"reach {len(semaphore.clocks) - surely}"
             )
 
-    def _report(self, number, command, access, component, needed):
-        engine = (*ENGINES, Engine.GEMM)[component]
-        other = self._numbers[engine][needed - 1]
+    def _report(self, number, command, access, late, needed):
+        sources = (*ENGINES, Engine.GEMM)
+        other, component = max((self._numbers[sources[c]][needed[c] - 1], c) for c in late)
         places = access.end - access.first
         low = access.first + next(
             offset
@@ -156,7 +156,7 @@ class Order:
             if self._history.required(
                 access._replace(first=access.first + offset, end=access.first + offset + 1), command.engine
             )[component]
-            == needed
+            == needed[component]
         )
         kind = "writes" if access.write else "reads"
         unit = {Space.SCRATCHPAD: "scratchpad lines", Space.DRAM: "DRAM lines"}.get(

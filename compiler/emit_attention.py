@@ -6,9 +6,9 @@ dimensions, which is why its scales are row factors. When the scores of all row 
 blocks with two sets of buffers.
 """
 
+from compiler.buffers import STAGE_SETS
 from compiler.emit_start import emit_start
 from compiler.panels import even
-from compiler.plan import STAGE_SETS
 from rtl.isa import Opcode, Statistics, Table
 
 __all__ = ["emit_attention"]

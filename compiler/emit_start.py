@@ -5,7 +5,7 @@ turn, and the tiles between them run in the order in which their operands arrive
 panels there, p · w tiles can run. Later weight panels each serve all row panels.
 """
 
-from compiler.plan import START_PANELS
+from compiler.buffers import START_PANELS
 
 __all__ = ["emit_start", "start_panels"]
 

@@ -62,21 +62,28 @@ class Interpreter:
 
     def run(self, address, count):
         """Fetches and executes `count` commands from DRAM byte `address` on."""
-        operations = {
+        code = self.read(address, count * COMMAND_BYTES)
+        for start in range(0, len(code), COMMAND_BYTES):
+            opcode, fields = decode(code[start : start + COMMAND_BYTES])
+            for tile in range(fields["count"] if opcode == Opcode.GEMM else 1):
+                self.execute(opcode, fields, tile)
+
+    def execute(self, opcode, fields, tile=0):
+        """Executes one tile of a command; commands other than GEMM have one. Waits and barriers do nothing."""
+        if opcode == Opcode.GEMM:
+            self._gemm(fields, tile)
+            return
+        operation = {
             Opcode.LOAD: self._load,
             Opcode.STORE: self._store,
-            Opcode.GEMM: self._gemm,
             Opcode.SOFTMAX: self._softmax,
             Opcode.LAYERNORM: self._layernorm,
             Opcode.QUANTIZE: self._quantize,
             Opcode.FACTORS: self._factors,
             Opcode.TABLE: self._table,
-        }
-        code = self.read(address, count * COMMAND_BYTES)
-        for start in range(0, len(code), COMMAND_BYTES):
-            opcode, fields = decode(code[start : start + COMMAND_BYTES])
-            if opcode in operations:
-                operations[opcode](fields)
+        }.get(opcode)
+        if operation:
+            operation(fields)
 
     def _lines(self, first, count):
         return self._scratchpad[first : first + count]
@@ -121,11 +128,7 @@ class Interpreter:
         for outside, inside in self._rows(f):
             outside[:] = inside
 
-    def _gemm(self, f):
-        for tile in range(f["count"]):
-            self._tile(f, tile)
-
-    def _tile(self, f, tile):
+    def _gemm(self, f, tile):
         def place(name):
             return f[f"{name}_addr"] + tile * f[f"{name}_stride"]
 

@@ -7,14 +7,12 @@ phase may share lines. Plans are tried in the order of the cycles that they are 
 from dataclasses import dataclass
 from itertools import product
 
-from compiler.panels import even, panel_count
+from compiler.buffers import buffers_of, first_fit, tiles_of_head
+from compiler.panels import panel_count
 
-__all__ = ["STAGE_SETS", "START_PANELS", "Plan", "make_plan"]
+__all__ = ["Plan", "make_plan"]
 
-PHASES = 4
 RING_PANELS = (4, 3, 2, 1)  # rings to try, in panels of the largest size
-STAGE_SETS = 2  # of a head's context on its way to DRAM
-START_PANELS = 3  # weight panels that meet the activations one by one at the start
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,53 +57,62 @@ def make_plan(layout, config, *, name="layer", preset=""):
         If none does: the message says how many bytes the smallest one takes.
     """
     panels = panel_count(layout.seq, config.array_n)
-    smallest = None
-    halvings = _halvings(panels)
-    options = product((False, True), halvings, halvings, (2, 1), RING_PANELS, (0, 1, 2))
-    lost = _Lost(layout, config)
-    for option in sorted(options, key=lost):
-        spill, attention_parts, parts, residual_sets, ring, sharing = option
-        if parts == 1 and residual_sets == 2:
-            continue
-        attention_blocks, blocks = _cut(panels, attention_parts), _cut(panels, parts)
-        score_sets = 2 if attention_parts > 1 else 1
-        factor_sets = _factor_sets(layout, config, score_sets * len(attention_blocks[0]))
-        if factor_sets < 1 or len(blocks[0]) > config.row_slots:
-            continue
-        wanted = _buffers(
+    least = [_try(layout, config, (spill, panels, panels, 1, 1, 2)) for spill in (False, True)]
+    ends = [end for end, _ in least if end is not None]
+    where = f" on {preset}" if preset else ""
+    shape = f"hidden {layout.layer.hidden}, FFN {layout.layer.ffn}, {layout.seq} tokens"
+    if not ends:
+        raise ValueError(
+            f"{name} ({shape}) must have {tiles_of_head(layout) + 1} row slots at least, there are "
+            f"{config.row_slots}{where}"
+        )
+    if min(ends) > config.lines:
+        raise ValueError(
+            f"{name} ({shape}) must fit the scratchpad{where}: its smallest plan takes "
+            f"{min(ends) * config.line_bytes} bytes, there are {config.scratchpad_bytes}"
+        )
+    numbers = _block_numbers(panels)
+    options = product((False, True), numbers, numbers, (2, 1), RING_PANELS, (0, 1, 2))
+    for option in sorted(options, key=_Lost(layout, config)):
+        _, plan = _try(layout, config, option)
+        if plan:
+            return plan
+    return next(plan for _, plan in least if plan)
+
+
+def _try(layout, config, option):
+    """Lines that an option takes, None if there aren't enough row slots, and its plan if it fits."""
+    spill, attention_parts, parts, residual_sets, ring, sharing = option
+    panels = panel_count(layout.seq, config.array_n)
+    attention_blocks, blocks = _cut(panels, attention_parts), _cut(panels, parts)
+    score_sets = 2 if len(attention_blocks) > 1 else 1
+    residual_sets = residual_sets if len(blocks) > 1 else 1
+    factor_sets = _factor_sets(layout, config, score_sets * len(attention_blocks[0]))
+    if factor_sets < 1 or len(blocks[0]) > config.row_slots:
+        return None, None
+    buffers, end = first_fit(
+        buffers_of(
             layout,
             config,
             attention_panels=len(attention_blocks[0]) * score_sets,
-            block_panels=len(blocks[0]) * (residual_sets if parts > 1 else 1),
-            block_rows=len(blocks[0]),
+            residual_panels=len(blocks[0]) * residual_sets,
+            block_panels=len(blocks[0]),
             ring=ring,
             sharing=sharing,
             spill=spill,
         )
-        buffers, end = _first_fit(wanted)
-        smallest = min(end, smallest or end)
-        if end <= config.lines:
-            return Plan(
-                buffers=buffers,
-                attention_blocks=attention_blocks,
-                blocks=blocks,
-                score_sets=score_sets,
-                residual_sets=residual_sets,
-                factor_sets=factor_sets,
-                early_residual=sharing < 2,
-                spill=spill,
-            )
-    where = f" on {preset}" if preset else ""
-    shape = f"hidden {layout.layer.hidden}, FFN {layout.layer.ffn}, {layout.seq} tokens"
-    if smallest is None:
-        raise ValueError(
-            f"{name} ({shape}) must have its row panels' statistics in {config.row_slots} row slots{where}: "
-            f"there are too few"
-        )
-    raise ValueError(
-        f"{name} ({shape}) must fit the scratchpad{where}: its smallest plan takes "
-        f"{smallest * config.line_bytes} bytes, there are {config.scratchpad_bytes}"
     )
+    plan = Plan(
+        buffers=buffers,
+        attention_blocks=attention_blocks,
+        blocks=blocks,
+        score_sets=score_sets,
+        residual_sets=residual_sets,
+        factor_sets=factor_sets,
+        early_residual=sharing < 2,
+        spill=spill,
+    )
+    return end, plan if end <= config.lines else None
 
 
 class _Lost:
@@ -147,10 +154,14 @@ class _Lost:
         return lost, -ring, attention_parts, parts
 
 
-def _halvings(panels):
-    """Numbers of blocks to try: every one that changes the size of the largest block."""
-    sizes = sorted({-(-panels // parts) for parts in range(1, panels + 1)}, reverse=True)
-    return [-(-panels // size) for size in sizes]
+def _block_numbers(panels):
+    """Numbers of blocks to try: from 1 to one a panel, each of another size of block, in steps of a quarter."""
+    chosen, parts = [], 1
+    while parts < panels:
+        size = -(-panels // parts)
+        chosen.append(-(-panels // size))
+        parts = max(parts + 1, parts * 5 // 4)
+    return sorted({*chosen, panels})
 
 
 def _cut(panels, parts):
@@ -160,82 +171,4 @@ def _cut(panels, parts):
 
 def _factor_sets(layout, config, softmax_slots):
     """Sets of slots for the row factors of a head's value projection, as far as they are useful."""
-    tiles = max(len(head) for head in layout.value)
-    return min(2, (config.row_slots - softmax_slots) // tiles)
-
-
-def _buffers(layout, config, *, attention_panels, block_panels, block_rows, ring, sharing, spill):
-    """Lines and live phases of every buffer, by name."""
-    n = config.array_n
-    panels = panel_count(layout.seq, n)
-    keys = even(layout.seq)
-    head_words = layout.layer.head_dim
-    hidden_words = even(layout.layer.hidden)
-    weights = [*layout.output, *layout.intermediate, *layout.down, *layout.query[0], *layout.value[0]]
-    largest = max(panel.lines for panel in weights)
-    first_head = [*layout.query[0], *layout.key[0]]
-    start = sum(panel.lines for panel in first_head[:START_PANELS])
-    ring_lines = max(ring * largest, start if ring > 1 else 0)
-    ends = {0: (0, 0, 0), 1: (1, 0, 1), 2: (2, 1, 1)}[sharing]
-    hidden_from, residual_from, middle_from = ends
-    attention_end = PHASES if sharing == 0 else 1
-    middle_end, context_end = (PHASES, PHASES) if sharing == 0 else (3, 2)
-    split = block_rows < panels
-    if spill:
-        stage = STAGE_SETS * attention_panels * layout.stage_lines
-        context = {
-            "context": (stage, 0, attention_end),
-            "context_block": (block_rows * layout.context.k // 2, 1, PHASES if split else context_end),
-        }
-    else:
-        lines = panels * layout.context.k // 2
-        context = {"context": (lines, 0, PHASES if split else context_end)}
-    return {
-        **context,
-        "ring": (ring_lines, 0, PHASES),
-        "x8": (panels * layout.x.k // 2, 0, attention_end),
-        "query": (panels * head_words // 2, 0, attention_end),
-        "key": (panels * head_words // 2, 0, attention_end),
-        "value": (
-            max(len(head) for head in layout.value) * panels * n // 2,
-            0,
-            attention_end,
-        ),
-        "scores": (attention_panels * panels * n, 0, attention_end),
-        "probabilities": (attention_panels * keys // 2, 0, attention_end),
-        "mask": (layout.mask_lines, 0, attention_end),
-        "context_records": (layout.context_records.lines, 0, attention_end),
-        "exp2": (layout.exp2.lines, 0, attention_end),
-        "piecewise": (layout.piecewise.lines, 0, attention_end),
-        "residual": (block_panels * hidden_words, residual_from, PHASES),
-        "attention_norm": (layout.attention_norm.lines, residual_from, PHASES),
-        "output_norm": (layout.output_norm.lines, residual_from, PHASES),
-        "middle": (
-            block_rows * layout.middle.k // 2,
-            min(middle_from, 1),
-            PHASES if split else middle_end,
-        ),
-        "hidden": (
-            block_rows * layout.hidden.k // 2,
-            1 if split and sharing else hidden_from,
-            PHASES,
-        ),
-    }
-    return wanted
-
-
-def _first_fit(wanted):
-    """Places buffers, the largest first, each at the lowest line where nothing of its phases lies."""
-    placed = {}
-    for name, (lines, start, end) in sorted(wanted.items(), key=lambda item: -item[1][0]):
-        others = sorted(
-            (placed[other][0], placed[other][0] + wanted[other][0])
-            for other in placed
-            if wanted[other][1] < end and start < wanted[other][2]
-        )
-        line = 0
-        for low, high in others:
-            if low < line + lines and line < high:
-                line = high
-        placed[name] = (line, lines)
-    return placed, max(line + lines for line, lines in placed.values())
+    return min(2, (config.row_slots - softmax_slots) // tiles_of_head(layout))

@@ -91,7 +91,7 @@ class _Model:
                 continue
             queue = self._starts[engine]
             if len(queue) > config.queue_depth:
-                fetched = max(fetched, queue[-config.queue_depth - 1])
+                fetched = max(fetched, queue[-config.queue_depth])
             ready = max(fetched + timing.dispatch, self._free[engine])
             start = self._wait(command, "wait0", ready)
             if not command.get("wait1_each"):

@@ -6,24 +6,18 @@ a semaphore for it. There is one semaphore for each poster, moment (operands rea
 both ends use it in program order, so units can't be mistaken for one another.
 """
 
-from collections import defaultdict
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 import numpy as np
 
 from compiler.accesses import Space, accesses
 from compiler.history import COMPONENTS, ENGINES, OPERANDS, History, component_of
 from compiler.program import Command
-from rtl.isa import Engine, Opcode, semaphore
+from compiler.units import WAIT_ONLY, count_units
+from rtl.isa import Engine, Opcode
 
 __all__ = ["synchronise"]
-
-WAIT_ONLY = {
-    Engine.LOAD: Opcode.LOAD_WAIT,
-    Engine.STORE: Opcode.STORE_WAIT,
-    Engine.GEMM: Opcode.GEMM_WAIT,
-    Engine.VECTOR: Opcode.VECTOR_WAIT,
-}
 
 _ENGINE_OF = (*ENGINES, Engine.GEMM)
 _CHOICE = [component_of(e) for e in (Engine.VECTOR, Engine.STORE, Engine.LOAD, Engine.GEMM)] + [OPERANDS]
@@ -91,7 +85,7 @@ class _Pass:
             parts = self._step(command)
             if parts is not None:
                 pending.extend(reversed(parts))
-        return self._resolve()
+        return count_units(self._steps, self._config)
 
     def _barrier(self):
         self._steps.append(_Step(Command(opcode=Opcode.BARRIER, fields={}, name="barrier"), 0))
@@ -121,9 +115,8 @@ class _Pass:
             step.clocks.append(clock.copy())
         late = [tile for tile in range(1, len(tiles)) if events[tile]]
         step.once = list(events[0])
-        if late:
-            if not self._per_tile(step, events):
-                return _split(command, [0, *late])
+        if late and not self._per_tile(step, events):
+            return _split(command, [0, *late])
         self._clock[engine] = clock
         for found in events:
             for event in found:
@@ -141,13 +134,13 @@ class _Pass:
         """Whether the waits fit `wait1_each`: every tile waits for the next tile of one other command."""
         if any(len(found) != 1 for found in events[1:]):
             return False
-        stream, source, first = events[1][0]
+        stream, source, _ = events[1][0]
         same = [event for event in events[0] if event[0] == stream]
         chain = same + [found[0] for found in events[1:]]
         if len(chain) != len(events):
             return False
         is_gemm = source.command.opcode == Opcode.GEMM
-        for (s, before, tile_before), (t, after, tile_after) in zip(chain, chain[1:], strict=False):
+        for (s, before, tile_before), (t, after, tile_after) in pairwise(chain):
             if s != t or t != stream:
                 return False
             if is_gemm and before is after and tile_after != tile_before + 1:
@@ -240,80 +233,6 @@ class _Pass:
         else:
             post = next(p for p in ("post1", "post0") if step.posts.get(p, (stream,))[0] == stream)
         step.posts.setdefault(post, (stream, set()))[1].add(tile)
-
-    def _resolve(self):
-        """Numbers the semaphores and counts the units."""
-        streams = sorted({posted[0] for step in self._steps for posted in step.posts.values()})
-        if len(streams) > self._config.semaphores:
-            raise ValueError(
-                f"the program needs {len(streams)} semaphores, the configuration has "
-                f"{self._config.semaphores}"
-            )
-        numbers = {stream: number for number, stream in enumerate(streams)}
-        posted = defaultdict(int)
-        taken = defaultdict(int)
-        units = {}  # (stream, step, tile) -> units posted up to there
-        for step in self._steps:
-            for post, (stream, wanted) in step.posts.items():
-                each = wanted != {step.command.tiles - 1}
-                for tile in range(step.command.tiles):
-                    posted[stream] += each or tile == step.command.tiles - 1
-                    units[stream, id(step), tile] = posted[stream]
-                step.command.fields[post] = semaphore(numbers[stream])
-                if each and step.command.opcode == Opcode.GEMM:
-                    step.command.fields[f"{post}_each"] = 1
-
-        result = []
-        for step in self._steps:
-            waits = []
-
-            def take(event, upto=None):
-                stream, source, tile = event
-                target = units[stream, id(source), tile] if upto is None else upto
-                amount = target - taken[stream]
-                taken[stream] = max(target, taken[stream])
-                while amount > 0:
-                    waits.append(semaphore(numbers[stream], min(amount, 255)))  # noqa: B023
-                    amount -= 255
-
-            each = None
-            for event in step.once:
-                take(event)
-            if step.each:
-                stream = step.each[0][0]
-                counts = [units[stream, id(source), tile] for _, source, tile in step.each]
-                if np.all(np.diff(counts) == 1):
-                    take(step.each[0], upto=counts[0] - 1)
-                    taken[stream] = counts[-1]
-                    each = semaphore(numbers[stream])
-                else:
-                    take(step.each[-1])
-            result.extend(_with_waits(step.command, waits, each))
-        for stream in streams:
-            left = posted[stream] - taken[stream]
-            if left:
-                opcode = WAIT_ONLY[stream[2]]
-                fields = {"wait0": semaphore(numbers[stream], left)}
-                result.append(Command(opcode=opcode, fields=fields, name="end"))
-        return result
-
-
-def _with_waits(command, waits, each):
-    """The command with its waits, after WAIT commands for those that it has no room for."""
-    fields = {}
-    if each is not None:
-        fields["wait1"], fields["wait1_each"] = each, 1
-    room = 1 if each is not None else 2
-    before, own = waits[: max(0, len(waits) - room)], waits[max(0, len(waits) - room) :]
-    for name, wait in zip(("wait0", "wait1"), own, strict=False):
-        fields[name] = wait
-    result = []
-    for start in range(0, len(before), 2):
-        pair = dict(zip(("wait0", "wait1"), before[start : start + 2], strict=False))
-        result.append(Command(opcode=WAIT_ONLY[command.engine], fields=pair, name=command.name))
-    command.fields.update(fields)
-    result.append(command)
-    return result
 
 
 def _split(command, starts):

@@ -1,0 +1,42 @@
+import pytest
+
+import compiler.__main__ as command_line
+from compiler.compile import compile_layer
+from compiler.disassemble import disassemble
+from rtl.config import preset
+from tests.compiler.layers import random_layer
+
+
+@pytest.fixture
+def small_model(monkeypatch):
+    monkeypatch.setattr(command_line, "_quantised_layer", lambda options: random_layer(seed=0))
+
+
+def test_report(small_model, capsys):
+    assert command_line.main(["--preset", "tiny4", "--seq", "9"]) == 0
+    output = capsys.readouterr().out
+    assert "softmax" in output and "predicted:" in output
+
+
+def test_disassembly(small_model, capsys):
+    assert command_line.main(["--preset", "tiny4", "--seq", "9", "--disassemble"]) == 0
+    program = compile_layer(random_layer(seed=0), preset("tiny4"), seq=9)
+    lines = capsys.readouterr().out.splitlines()
+    assert lines == list(disassemble(program))
+    assert len(lines) == len(program.commands) + 1
+    assert any("GEMM" in line and "statistics=MAX" in line and "wait s" in line for line in lines)
+    assert any("/tile" in line for line in lines)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--preset", "huge"], "preset must be one of tiny4, edge8, edge16, server32, not 'huge'"),
+        (["--seq", "0"], "seq must be at least 1 token, not 0"),
+        (["--seq", "4000", "--preset", "tiny4"], "must fit the scratchpad on tiny4"),
+    ],
+)
+def test_errors_are_one_sentence(small_model, capsys, arguments, message):
+    assert command_line.main(arguments) == 1
+    error = capsys.readouterr().err
+    assert message in error and error.count("\n") == 1

@@ -1,0 +1,191 @@
+"""Compiled layers, executed by the interpreter, equal the integer model byte for byte."""
+
+import random
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from compiler.compile import compile_layer
+from compiler.interpret import interpret
+from compiler.predict import predict
+from golden.integer_model import run_layer
+from rtl.config import Config, preset
+from rtl.isa import Opcode
+from tests.compiler.layers import random_inputs, random_layer
+from tests.compiler.shuffle import run_shuffled
+
+SMALL = Config(array_n=4, scratchpad_bytes=8192, scratchpad_banks=4, row_slots=8)
+
+
+def compare(layer, config, *, seq, masked=0, seed=0, base=0):
+    program = compile_layer(layer, config, seq=seq, base=base)
+    x16, mask = random_inputs(layer, seq, seed=seed, masked=masked)
+    expected = run_layer(layer, x16, mask)
+    output = interpret(program, x16=x16, x8=expected["x8"], mask=mask)
+    assert np.array_equal(output, expected["output16"])
+    own = layer.hidden * (4 * layer.hidden + 2 * layer.ffn) * seq + 2 * seq * seq * layer.hidden
+    assert program.macs == own
+    return program
+
+
+@pytest.mark.parametrize("name", ["tiny4", "edge8", "edge16", "server32"])
+@pytest.mark.parametrize(
+    ("seq", "masked", "shape"),
+    [
+        (20, 3, {}),
+        (8, 0, {"duplicates": (0, 0, 0, 0)}),
+        (1, 0, {"duplicates": (1, 1, 1, 1)}),
+        (37, 5, {"heads": 3, "head_dim": 14, "ffn": 50, "duplicates": (5, 7, 3, 9)}),
+        (13, 12, {"heads": 1, "head_dim": 18, "ffn": 33}),
+    ],
+)
+def test_presets(name, seq, masked, shape):
+    compare(random_layer(seed=seq, **shape), preset(name), seq=seq, masked=masked)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_random_shapes_on_random_accelerators(seed):
+    chance = random.Random(seed)
+    print(f"seed {seed}")
+    n = chance.choice([4, 4, 8, 16])
+    config = Config(
+        array_n=n,
+        scratchpad_bytes=chance.choice({4: [8, 16, 32], 8: [16, 32], 16: [32, 64]}[n]) * 1024,
+        scratchpad_banks=4,
+        row_slots=chance.choice([16, 32]),
+        axi_data_bits=chance.choice([32, 64]),
+    )
+    heads, head_dim, seq = chance.randint(1, 3), chance.choice([2, 6, 10, 14, 16, 18]), chance.randint(1, 30)
+    layer = random_layer(
+        seed=seed,
+        heads=heads,
+        head_dim=head_dim,
+        ffn=chance.randint(1, 60),
+        duplicates=[chance.randint(0, min(7, heads * head_dim)) for _ in range(4)],
+    )
+    compare(layer, config, seq=seq, masked=chance.randint(0, seq - 1), seed=seed)
+
+
+def test_everything_in_blocks_and_context_through_dram():
+    seen = {"attention": False, "blocks": False, "spill": False, "late residual": False}
+    for kilobytes, seq in ((4, 18), (4, 22), (4, 26), (8, 50)):
+        config = SMALL.replace(scratchpad_bytes=1024 * kilobytes)
+        layer = random_layer(seed=seq, heads=3, head_dim=6, ffn=14)
+        plan = compare(layer, config, seq=seq, masked=1).plan
+        seen["attention"] |= len(plan.attention_blocks) > 1
+        seen["blocks"] |= len(plan.blocks) > 1
+        seen["spill"] |= plan.spill
+        seen["late residual"] |= not plan.early_residual
+    assert all(seen.values()), seen
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_no_order_that_semaphores_allow_changes_the_result(seed):
+    chance = random.Random(seed)
+    config = preset("tiny4") if seed % 2 else SMALL
+    layer = random_layer(seed=seed, head_dim=chance.choice([4, 6, 10]), ffn=chance.randint(3, 40))
+    seq = chance.randint(5, 24)
+    program = compile_layer(layer, config, seq=seq)
+    x16, mask = random_inputs(layer, seq, seed=seed, masked=2)
+    expected = run_layer(layer, x16, mask)
+    pieces = program.input_pieces(x16=x16, x8=expected["x8"], mask=mask)
+    output = program.unpack_output(run_shuffled(program, pieces, seed=seed))
+    assert np.array_equal(output, expected["output16"])
+
+
+def test_one_program_serves_all_sequences_of_its_length():
+    layer = random_layer(seed=1)
+    program = compile_layer(layer, preset("tiny4"), seq=11, base=1 << 20)
+    for seed, masked in ((0, 0), (1, 4), (2, 10)):
+        x16, mask = random_inputs(layer, 11, seed=seed, masked=masked)
+        expected = run_layer(layer, x16, mask)
+        output = interpret(program, x16=x16, x8=expected["x8"], mask=mask)
+        assert np.array_equal(output, expected["output16"])
+
+
+def test_base_moves_everything():
+    program = compare(random_layer(seed=2), preset("edge8"), seq=9, base=0x40000000)
+    assert program.window[0] == 0x40000000
+    for address, content in program.pieces:
+        assert program.window[0] <= address and address + len(content) <= program.window[1]
+
+
+@pytest.mark.parametrize("name", ["edge16", "server32"])
+def test_minilm_keeps_the_array_busy(name):
+    """At S = 128 with no duplicates, so that only the schedule counts."""
+    layer = random_layer(seed=4, heads=12, head_dim=32, ffn=1536, duplicates=(0, 0, 0, 0))
+    program = compile_layer(layer, preset(name), seq=128)
+    prediction = predict(program)
+    assert prediction.utilization >= 0.98
+    assert not any(command.opcode == Opcode.BARRIER for command in program.commands)
+    # Two things are exposed: the first panels' loads, and the last panel's LayerNorm and store.
+    assert sum(cycles for cycles, _ in prediction.idle) < 3000
+
+
+def test_minilm_equals_the_integer_model():
+    layer = random_layer(seed=4, heads=12, head_dim=32, ffn=1536, duplicates=(4, 0, 4, 4))
+    compare(layer, preset("edge16"), seq=128, masked=7)
+
+
+def test_duplicates_cost_what_they_add_to_k():
+    layer = random_layer(seed=4, heads=12, head_dim=32, ffn=1536, duplicates=(16, 0, 16, 16))
+    program = compile_layer(layer, preset("edge16"), seq=128)
+    words = 8 * 16 * (72 + 96 + 24)  # of K, in row panels x duplicates x weight panels
+    assert predict(program).busy["gemm"] == 933_888 + words
+
+
+def test_minilm_fits_edge8_in_blocks():
+    layer = random_layer(seed=5, heads=12, head_dim=32, ffn=1536, duplicates=(4, 0, 4, 4))
+    program = compile_layer(layer, preset("edge8"), seq=128)
+    assert len(program.plan.blocks) > 1
+    assert predict(program).utilization >= 0.97
+
+
+def test_bert_base_fits_edge16():
+    layer = random_layer(seed=6, heads=12, head_dim=64, ffn=3072, duplicates=(4, 0, 4, 4))
+    program = compile_layer(layer, preset("edge16"), seq=128)
+    assert predict(program).utilization >= 0.98
+
+
+def test_too_small_a_scratchpad_is_named():
+    layer = random_layer(seed=7, heads=12, head_dim=32, ffn=64)
+    message = r"MiniLM \(hidden 384, FFN 64, 128 tokens\) must fit the scratchpad on tiny4: .* there are 65536"
+    with pytest.raises(ValueError, match=message):
+        compile_layer(layer, preset("tiny4"), seq=128, model="MiniLM")
+
+
+def test_too_few_row_slots_are_named():
+    layer = random_layer(seed=7, heads=1, head_dim=64)
+    with pytest.raises(ValueError, match="must have 17 row slots at least, there are 8"):
+        compile_layer(layer, SMALL, seq=4)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"heads": 3}, r"hidden must be heads \* head_dim = 48, not 32"),
+        ({"heads": 32, "head_dim": 1}, "head_dim must be an even number, not 1"),
+        ({"hidden_residue": np.zeros(64, dtype=bool)}, "down must duplicate features whose residue is written"),
+    ],
+)
+def test_inconsistent_layers_are_refused(change, message):
+    layer = replace(random_layer(seed=8), **change)
+    with pytest.raises(ValueError, match=message):
+        compile_layer(layer, preset("tiny4"), seq=4)
+
+
+def test_a_sequence_has_tokens():
+    with pytest.raises(ValueError, match="seq must be at least 1 token, not 0"):
+        compile_layer(random_layer(seed=9), preset("tiny4"), seq=0)
+
+
+def test_inputs_have_the_compiled_shape():
+    layer = random_layer(seed=9)
+    program = compile_layer(layer, preset("tiny4"), seq=4)
+    x16, _ = random_inputs(layer, 4, seed=0)
+    x8 = run_layer(layer, x16)["x8"]
+    with pytest.raises(ValueError, match=r"must have the shape \[4, 32\], not \[5, 32\]"):
+        program.input_pieces(x16=np.zeros((5, 32)), x8=x8)
+    with pytest.raises(ValueError, match="at least one real token"):
+        program.input_pieces(x16=x16, x8=x8, mask=np.zeros(4, dtype=bool))

@@ -1,0 +1,184 @@
+"""The interpreter's arithmetic, command by command, against golden's units."""
+
+import numpy as np
+import pytest
+
+from compiler.interpret import Interpreter
+from compiler.panels import pack, unpack
+from compiler.records import exp2_table, norm_records
+from golden import units
+from golden.layer import QuantizedNorm
+from rtl.config import preset
+from rtl.isa import Opcode, Statistics, Table, encode
+
+CONFIG = preset("tiny4")
+N, LINE = CONFIG.array_n, CONFIG.line_bytes
+SOURCE, PARAMETERS, RESULT, RESIDUE = 0, 100, 200, 300  # lines
+
+
+def run(contents, *commands, read):
+    """Loads `contents` (bytes by line), runs commands, and returns the bytes of `read` (line, lines)."""
+    machine = Interpreter(CONFIG, window=(0, 1 << 16))
+    code = b""
+    address = 1 << 14
+    for line, content in contents.items():
+        content = content + bytes(-len(content) % LINE)
+        machine.write(address, content)
+        code += encode(
+            Opcode.LOAD, dram_addr=address, scratchpad_addr=line, lines=len(content) // LINE, rows=1
+        )
+        address += len(content)
+    for opcode, fields in commands:
+        code += encode(opcode, **fields)
+    for number, (line, lines) in enumerate(read):
+        code += encode(
+            Opcode.STORE, dram_addr=0xC000 + 0x800 * number, scratchpad_addr=line, lines=lines, rows=1
+        )
+    machine.write(0, code)
+    machine.run(0, len(code) // 64)
+    return [machine.read(0xC000 + 0x800 * number, lines * LINE) for number, (_, lines) in enumerate(read)]
+
+
+def matrix(data, words, dtype="int8"):
+    return unpack(np.frombuffer(data, np.uint8), N, rows=N, words=words, dtype=dtype)
+
+
+def random_norm(rng, words):
+    return QuantizedNorm(
+        gamma=rng.integers(-32768, 32768, words).astype(np.int16),
+        beta=rng.integers(-32768, 32768, words).astype(np.int16),
+        mult=rng.integers(0, 65536, words).astype(np.uint16),
+        gamma_shift=12,
+        mult_shift=22,
+        epsilon=1000,
+        residue=rng.random(words) < 0.4,
+    )
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_quantize(seed):
+    rng = np.random.default_rng(seed)
+    words = 10
+    values, norm = rng.integers(-32768, 32768, (N, words)), random_norm(rng, words)
+    wide = units.quantise(values, norm.mult, norm.mult_shift)
+    residues = units.residue(wide[:, norm.residue])
+    narrow, cut = run(
+        {SOURCE: pack(values, N, dtype="int16").tobytes(), PARAMETERS: norm_records(norm)},
+        (
+            Opcode.QUANTIZE,
+            {
+                "src_addr": SOURCE,
+                "dst8_addr": RESULT,
+                "residue": 1,
+                "residue_addr": RESIDUE,
+                "words": words,
+                "mult_shift": norm.mult_shift,
+                "param_addr": PARAMETERS,
+            },
+        ),
+        read=[(RESULT, words // 2), (RESIDUE, -(-residues.shape[1] // 2))],
+    )
+    assert np.array_equal(matrix(narrow, words), units.saturate(wide, 8))
+    assert np.array_equal(matrix(cut, residues.shape[1]), residues)
+
+
+def statistics_of(values, kind):
+    """A GEMM with a unit matrix that leaves row statistics of small values in slot 0, and the values at 400."""
+    words = values.shape[1]
+    identity = np.eye(words, dtype=int)
+    contents = {500: pack(values, N).tobytes(), 600: pack(identity, N).tobytes()}
+    commands = [
+        (
+            Opcode.GEMM,
+            {
+                "a_addr": 500,
+                "b_addr": 600,
+                "b_stride": words // 2,
+                "c_addr": 400,
+                "c_stride": N,
+                "k": words,
+                "count": 1 if tile == 0 else words // N - 1,
+                "columns": N,
+                "mult": 1,
+                "out16": 1,
+                "statistics": kind,
+                "statistics_init": tile == 0,
+            },
+        )
+        for tile in range(2)
+    ]
+    fields = commands[1][1]
+    fields["b_addr"] += words // 2
+    fields["c_addr"] += N
+    return contents, commands
+
+
+def test_softmax():
+    values = np.random.default_rng(0).integers(-128, 128, (N, 12))
+    contents, commands = statistics_of(values, Statistics.MAX)
+    contents[PARAMETERS] = exp2_table()
+    (result,) = run(
+        contents,
+        *commands,
+        (Opcode.TABLE, {"table": Table.EXP2, "src_addr": PARAMETERS}),
+        (Opcode.SOFTMAX, {"src_addr": 400, "dst8_addr": RESULT, "words": 12}),
+        read=[(RESULT, 6)],
+    )
+    assert np.array_equal(matrix(result, 12, "uint8"), units.softmax(values)[0])
+
+
+def test_layernorm():
+    rng = np.random.default_rng(0)
+    values, norm = rng.integers(-128, 128, (N, 12)), random_norm(rng, 12)
+    contents, commands = statistics_of(values, Statistics.MOMENTS)
+    contents[PARAMETERS] = norm_records(norm)
+    (result,) = run(
+        contents,
+        *commands,
+        (
+            Opcode.LAYERNORM,
+            {
+                "src_addr": 400,
+                "dst16_addr": 400,
+                "write16": 1,
+                "words": 12,
+                "gamma_shift": norm.gamma_shift,
+                "epsilon": norm.epsilon,
+                "param_addr": PARAMETERS,
+            },
+        ),
+        read=[(400, 12)],
+    )
+    expected = units.layernorm(values, norm.gamma, norm.beta, norm.gamma_shift, norm.epsilon)
+    assert np.array_equal(matrix(result, 12, "int16"), expected)
+
+
+def test_strided_transfers():
+    content = bytes(range(64))
+    (result,) = run(
+        {SOURCE: content},
+        (
+            Opcode.STORE,
+            {
+                "dram_addr": 0x8000,
+                "scratchpad_addr": SOURCE,
+                "lines": 1,
+                "rows": 2,
+                "dram_stride": 64,
+                "scratchpad_stride": 3,
+            },
+        ),
+        (
+            Opcode.LOAD,
+            {
+                "dram_addr": 0x8000,
+                "scratchpad_addr": RESULT,
+                "lines": 1,
+                "rows": 2,
+                "dram_stride": 64,
+                "scratchpad_stride": 2,
+            },
+        ),
+        read=[(RESULT, 3)],
+    )
+    assert result == content[:8] + bytes(8) + content[24:32]

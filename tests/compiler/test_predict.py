@@ -1,0 +1,63 @@
+from compiler.compile import compile_layer
+from compiler.predict import Timing, predict
+from compiler.program import Command, Program
+from rtl.config import preset
+from rtl.isa import Opcode, semaphore
+from tests.compiler.layers import random_layer
+
+CONFIG = preset("edge16")
+TIMING = Timing(memory=100, dispatch=0, drain=10, vector=10, semaphore=1, command=2)
+
+
+def run(*commands):
+    program = Program(
+        config=CONFIG,
+        commands=[Command(opcode=o, fields=f, name=str(n)) for n, (o, f) in enumerate(commands)],
+        pieces=[],
+        program_address=0,
+        window=(0, 1 << 20),
+    )
+    return predict(program, TIMING)
+
+
+def load(**fields):
+    return Opcode.LOAD, {"lines": 200, "rows": 1, **fields}
+
+
+def gemm(**fields):
+    return Opcode.GEMM, {"k": 400, "count": 2, "columns": 16, **fields}
+
+
+def test_transfers_take_their_beats_and_the_latency_once():
+    prediction = run(load(), load())
+    # Fetched after 108 cycles; 200 lines of 32 bytes are 800 beats.
+    assert prediction.spans[0] == (108, 108 + 100 + 800)
+    assert prediction.spans[1][1] == 108 + 100 + 1600
+    assert prediction.busy == {"load": 1600}
+
+
+def test_tiles_follow_one_another():
+    prediction = run(gemm(), gemm())
+    assert prediction.cycles == 108 + 4 * 400 + 16 + TIMING.drain
+    assert [cycles for cycles, _ in prediction.idle] == [108]
+
+
+def test_a_small_k_takes_as_long_as_the_drain():
+    assert run(gemm(k=2, count=3)).busy == {"gemm": 48}
+
+
+def test_waits_are_honoured():
+    prediction = run(load(post1=semaphore(0)), gemm(wait0=semaphore(0)))
+    assert prediction.spans[1][0] == prediction.spans[0][1] + TIMING.semaphore
+
+
+def test_full_queues_hold_up_the_dispatcher():
+    commands = [gemm(count=1)] * (CONFIG.queue_depth + 2)
+    last = run(*commands, load()).spans[-1][0]
+    assert last >= 400  # until the first GEMM is over, there's no room for the last one
+
+
+def test_a_slower_memory_takes_longer():
+    program = compile_layer(random_layer(seed=0), preset("edge8"), seq=20)
+    times = [predict(program, Timing(memory=latency)).cycles for latency in (10, 100, 1000)]
+    assert times == sorted(set(times))
