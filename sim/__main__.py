@@ -10,6 +10,8 @@ from sim.errors import SimulationError, ToolError, UserError
 
 __all__ = ["main"]
 
+_FILE_WIDTH = 120  # of tables that go to a file or a pipe
+
 
 def _layer(arguments, console):
     from sim.run import run_layer
@@ -92,6 +94,8 @@ def main(argv=None):
     """Runs the command line; the result is the exit code."""
     arguments = _parser().parse_args(argv)
     console = Console()
+    if not console.is_terminal:
+        console.width = _FILE_WIDTH
     try:
         return arguments.function(arguments, console)
     except _user_errors() as error:

@@ -32,20 +32,9 @@ _VERILATOR_FLAGS = [
 ]  # fmt: skip
 
 
-@dataclass(frozen=True)
-class Toplevel:
-    """What is simulated: Verilog beside the accelerator's, and what takes part."""
+TOPLEVELS = {"system": ["axi_memory.sv", "system.sv"], "axi_memory": ["axi_memory.sv"]}
+"""Modules that can be simulated, with the files of `sim/hdl` that they need."""
 
-    verilog: tuple
-    accelerator: bool
-    memory: bool
-
-
-TOPLEVELS = {
-    "system": Toplevel(("axi_memory.sv", "system.sv"), accelerator=True, memory=True),
-    "bertha": Toplevel((), accelerator=True, memory=False),
-    "axi_memory": Toplevel(("axi_memory.sv",), accelerator=False, memory=True),
-}
 _OPTIMISATION = ["OPT_FAST=-O2", "OPT_SLOW=-O0", "OPT_GLOBAL=-O2"]
 
 
@@ -174,9 +163,8 @@ def build(config, *, design=None, toplevel="system", waves=False, notify=None):
     config : Config
     design : Design, optional
         Hardware in the place of the accelerator.
-    toplevel : {"system", "bertha", "axi_memory"}
-        The accelerator with its memory and trace, the accelerator alone (then the bench is its
-        memory), or the memory alone.
+    toplevel : {"system", "axi_memory"}
+        The accelerator with its memory and trace, or the memory alone.
     waves : bool
         Whether the simulation can write waves (FST); it runs slower when it does.
     notify : function of str, optional
@@ -189,17 +177,15 @@ def build(config, *, design=None, toplevel="system", waves=False, notify=None):
     """
     notify = notify or (lambda what: None)
     files = [path for path in sorted(_HDL.rglob("*")) if path.is_file()]
-    verilog = [_HDL / name for name in TOPLEVELS[toplevel].verilog]
+    verilog = [_HDL / name for name in TOPLEVELS[toplevel]]
     parameters = {"ADDR_BITS": config.axi_addr_bits, "DATA_BITS": config.axi_data_bits}
     name = "memory"
-    if TOPLEVELS[toplevel].accelerator:
+    if toplevel == "system":
         design = design or accelerator()
         generated = generate_verilog(config, design=design, notify=notify)
         verilog.append(generated / "bertha.v")
         parameters["ID_BITS"] = _port_bits(generated / "manifest.json", "m_axi_arid")
         name = design.name
-    if not TOPLEVELS[toplevel].memory:
-        parameters = {}
     facts = {
         "parameters": parameters, "toplevel": toplevel, "waves": waves,
         "flags": _VERILATOR_FLAGS + _OPTIMISATION, "verilator": find_verilator().version,
@@ -240,10 +226,9 @@ def _build(verilog, parameters, simulation, notify):
     run_tool("Verilator", command, log=folder / "verilator.log", environment=verilator.environment)
 
     notify("compiling the simulation")
-    sources = ["memory.cpp", "protocol.cpp", "system.cpp"] if TOPLEVELS[toplevel].memory else []
     make = [
         "make", "-j", str(os.cpu_count() or 1), "-C", str(folder / "objects"), "-f", str(_HDL / "simulation.mk"),
-        f"HDL={_HDL}", f"SOURCES={' '.join(sources)}", f"LIBRARIES={cocotb_tools.config.libs_dir}",
+        f"HDL={_HDL}", f"LIBRARIES={cocotb_tools.config.libs_dir}",
         *verilator.make_variables, *_OPTIMISATION, "../cocotb", *(["../raw"] if simulation.raw else []),
     ]  # fmt: skip
     run_tool(

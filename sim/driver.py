@@ -50,6 +50,8 @@ class Driver:
     ----------
     dut : cocotb handle
         With the ports `clk`, `rst`, `irq` and `s_axil_*`.
+
+    The accelerator's memory is the simulated one; a bench that is the memory sets `external_memory`.
     """
 
     def __init__(self, dut):
@@ -58,6 +60,7 @@ class Driver:
         for name in ("awvalid", "wvalid", "bready", "arvalid", "rready"):
             self._port(name).value = 0
         dut.rst.value = 0
+        dut.external_memory.value = 0
         self._last_write = self._doorbell = 0
 
     @staticmethod

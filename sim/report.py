@@ -82,8 +82,9 @@ def fold(items, name_of):
 
 
 def _general(name):
-    """The operation without the number of its head, panel or tile: what one row of the table shows."""
-    return ".".join(part for part in name.split(".") if not re.fullmatch(r"[a-z]+\d+", part) or part.startswith("layer"))
+    """The operation without its layer, head, panel or tile: what one row of the table shows."""
+    parts = name.split(".")
+    return ".".join(part for part in parts if not re.fullmatch(r"[a-z]+\d+", part)) or name
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -142,8 +143,10 @@ def write_report(report, file):
 
 
 def _operation_table(report):
-    table = Table(title=f"Operations, cycles from the doorbell ({report.sequences[0]['name']})", title_justify="left")
-    table.add_column("operation")
+    table = Table(
+        title=f"Operations, cycles from the doorbell ({report.sequences[0]['name']})", title_justify="left"
+    )
+    table.add_column("operation", no_wrap=True)
     table.add_column("engine")
     for name in ("commands", "start", "end", "busy cycles", "MACs", "utilisation", "DRAM bytes"):
         table.add_column(name, justify="right")

