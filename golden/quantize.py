@@ -37,10 +37,10 @@ LOG2_UNITS = 64 / np.log(2)
 class Duplicates:
     """Duplicated input channels of each GEMM; each costs one more word of K."""
 
-    projections: int = 4
+    projections: int = 0
     output: int = 0
-    intermediate: int = 4
-    down: int = 4
+    intermediate: int = 0
+    down: int = 0
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,0 +1,26 @@
+"""What several tests of the golden tiers share; loading and quantising happen once."""
+
+import pytest
+
+from golden.models import load_model
+from golden.quantize import Settings, quantize_layer
+
+
+@pytest.fixture(scope="session")
+def minilm():
+    return load_model("minilm")
+
+
+@pytest.fixture(scope="session")
+def minilm_layer(minilm):
+    return quantize_layer(minilm, 0)
+
+
+@pytest.fixture(scope="session")
+def reduced():
+    return load_model("reduced")
+
+
+@pytest.fixture(scope="session")
+def reduced_layer(reduced):
+    return quantize_layer(reduced, 0, Settings(calibration=40, length=32))

@@ -1,0 +1,176 @@
+"""Whole layers: accuracy on unseen text, padding, exactness, bounds, files."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+from golden import integer_model, metrics, text, units
+from golden.__main__ import layer_agreement, main
+from golden.floating import layer_reference
+from golden.layer import load_layer, save_layer
+from golden.quantize import Duplicates, Settings, cached_layer, evaluation_sentences, quantize_layer
+
+
+def run(encoder, layer, sentence):
+    inputs, _ = layer_reference(encoder, sentence, 0)
+    x16 = integer_model.quantise_input(inputs, layer.input_scale)
+    return integer_model.run_layer(layer, x16, sentence.mask)
+
+
+def test_accuracy_on_unseen_sentences(minilm, minilm_layer):
+    sentences = evaluation_sentences(minilm, 30) + evaluation_sentences(minilm, 20, length=12, seed=5)
+    result = layer_agreement(minilm, 0, minilm_layer, sentences)
+    assert result.tokens > 1000
+    assert result.cosine_mean >= 0.9995 and result.cosine_min >= 0.998
+    assert result.snr_db >= 31
+
+
+def test_accuracy_at_full_length_without_padding(minilm, minilm_layer):
+    (sentence,) = text.tokenize(minilm, [text.long_text()], 128)
+    result = layer_agreement(minilm, 0, minilm_layer, [sentence])
+    assert result.tokens == 128 and result.cosine_mean >= 0.9995 and result.cosine_min >= 0.998
+
+
+@pytest.mark.parametrize("which", ["minilm", "reduced"])
+def test_padding_changes_no_byte_of_a_real_token(request, which):
+    encoder, layer = request.getfixturevalue(which), request.getfixturevalue(f"{which}_layer")
+    generator = np.random.default_rng(7)
+    short = text.random_sentences(encoder, 1, 11, seed=6)[0]
+    x16 = integer_model.quantise_input(layer_reference(encoder, short, 0)[0], layer.input_scale)
+    padding = generator.integers(-32768, 32768, size=(6, layer.hidden))
+    padded = integer_model.run_layer(layer, np.concatenate([x16, padding]), np.arange(17) < 11)
+    for name, alone in integer_model.run_layer(layer, x16).items():
+        part = padded[name]
+        if name in ("scores", "probabilities"):
+            assert np.array_equal(part[:, :11, :11], alone)
+            assert np.all(part[:, :, 11:] == (-32768 if name == "scores" else 0))
+        elif name in ("softmax_mult", "softmax_shift"):
+            assert np.array_equal(part[:, :11], alone)
+        else:
+            assert np.array_equal(part[:11], alone), name
+
+
+def slow_linear(x8, linear):
+    """int16 results one by one, in Python's integers."""
+    results = np.empty((len(x8), len(linear.weight)), dtype=np.int64)
+    for row, activations in enumerate(x8.tolist()):
+        for column, weights in enumerate(linear.weight.tolist()):
+            total = sum(a * w for a, w in zip(activations, weights, strict=True)) + int(linear.bias[column])
+            shift = int(linear.shift[column])
+            scaled = (total * int(linear.mult[column]) + (1 << shift >> 1)) >> shift
+            results[row, column] = max(-32768, min(32767, scaled))
+    return results
+
+
+def test_linear_layers_against_plain_python(reduced):
+    layer = quantize_layer(
+        reduced,
+        0,
+        Settings(
+            calibration=20, length=24, duplicates=Duplicates(projections=2, output=2, intermediate=2, down=2)
+        ),
+    )
+    result = run(reduced, layer, text.random_sentences(reduced, 1, 5, seed=1)[0])
+    assert result["x8"].shape == (5, 34) and result["hidden"].shape == (5, 66)
+    for name in ("query", "key", "value"):
+        linear = getattr(layer, name)
+        assert np.array_equal(result[name], np.clip(slow_linear(result["x8"], linear), -128, 127))
+    activated = units.piecewise(
+        slow_linear(result["attention_out8"], layer.intermediate), layer.gelu_base, layer.gelu_slope
+    )
+    wide = units.round_half_up(activated, layer.intermediate.post_shift)
+    assert np.array_equal(result["hidden"][:, :64], np.clip(wide, -128, 127))
+    cut = (wide - np.clip(wide, -128, 127))[:, layer.hidden_residue]
+    assert np.array_equal(result["hidden"][:, 64:], np.clip(cut, -128, 127))
+    total = slow_linear(result["hidden"], layer.down) + result["attention_out16"]
+    assert np.array_equal(result["ffn_sum"], np.clip(total, -32768, 32767))
+    query, key = (result[name].astype(int).reshape(5, 2, 16)[:, 1] for name in ("query", "key"))
+    scores = query @ key.T * int(layer.score_mult[1])
+    shift = int(layer.score_shift[1])
+    assert np.array_equal(result["scores"][1], np.clip((scores + (1 << shift >> 1)) >> shift, -32768, 32767))
+
+
+def test_weights_of_duplicates_are_copies(reduced):
+    settings = Settings(calibration=20, length=24, duplicates=Duplicates(projections=3, down=2))
+    layer = quantize_layer(reduced, 0, settings)
+    for linear, flags in ((layer.query, layer.input_quantize.residue), (layer.down, layer.hidden_residue)):
+        assert np.array_equal(linear.duplicates, np.flatnonzero(flags))
+        width = linear.in_features
+        assert np.array_equal(linear.weight[:, width:], linear.weight[:, :width][:, linear.duplicates])
+
+
+def test_random_reduced_layer_is_near_float(reduced, reduced_layer):
+    result = layer_agreement(reduced, 0, reduced_layer, evaluation_sentences(reduced, 10, length=20))
+    assert result.cosine_mean >= 0.999 and result.cosine_min >= 0.995
+
+
+def test_accumulator_bounds_hold_and_are_reached(minilm_layer, reduced_layer):
+    assert max(integer_model.accumulator_bounds(minilm_layer, 4096).values()) < 2**31
+    linear = reduced_layer.intermediate
+    bounds = integer_model.accumulator_bounds(reduced_layer, 128)
+    weight = linear.weight.astype(int)
+    worst = max(
+        abs(int(np.where(sign * row > 0, 127, -128) @ row) + int(bias))
+        for row, bias in zip(weight, linear.bias)
+        for sign in (1, -1)
+    )
+    assert 0.98 * bounds["intermediate"] < worst <= bounds["intermediate"]
+
+
+@pytest.mark.parametrize("tokens", [1, 2, 33])
+def test_any_number_of_tokens(reduced, reduced_layer, tokens):
+    result = run(reduced, reduced_layer, text.random_sentences(reduced, 1, tokens)[0])
+    assert result["output16"].shape == (tokens, 32) and result["scores"].shape == (2, tokens, tokens)
+    assert result["probabilities"].max(axis=-1).min() == 255
+
+
+def test_bad_shapes_and_masks(reduced_layer):
+    with pytest.raises(ValueError, match=r"shape \[tokens, 32\]"):
+        integer_model.run_layer(reduced_layer, np.zeros((4, 31)))
+    with pytest.raises(ValueError, match=r"mask must have the shape \[4\]"):
+        integer_model.run_layer(reduced_layer, np.zeros((4, 32)), np.ones(3))
+    with pytest.raises(ValueError, match="at least one real token"):
+        integer_model.run_layer(reduced_layer, np.zeros((4, 32)), np.zeros(4))
+
+
+def test_saved_layer_is_the_same(tmp_path, reduced_layer):
+    save_layer(tmp_path / "sub" / "layer.npz", reduced_layer)
+    restored = load_layer(tmp_path / "sub" / "layer.npz")
+
+    def compare(one, other):
+        for field in dataclasses.fields(one):
+            a, b = getattr(one, field.name), getattr(other, field.name)
+            if dataclasses.is_dataclass(a):
+                compare(a, b)
+            else:
+                assert np.array_equal(a, b) and np.asarray(a).dtype == np.asarray(b).dtype, field.name
+
+    compare(reduced_layer, restored)
+
+
+def test_cache_is_used_and_depends_on_settings(tmp_path, reduced):
+    few, more = Settings(calibration=4, length=8), Settings(calibration=5, length=8)
+    first = cached_layer(reduced, 0, few, folder=tmp_path)
+    (path,) = tmp_path.iterdir()
+    stamp = path.stat().st_mtime_ns
+    again = cached_layer(reduced, 0, few, folder=tmp_path)
+    assert path.stat().st_mtime_ns == stamp and np.array_equal(first.down.weight, again.down.weight)
+    cached_layer(reduced, 0, more, folder=tmp_path)
+    assert len(list(tmp_path.iterdir())) == 2
+
+
+def test_metrics_look_at_real_tokens_only():
+    reference = np.array([[3.0, 4.0], [1.0, 0.0], [9.0, 9.0]])
+    result = np.array([[3.0, 4.0], [1.0, 1.0], [0.0, 0.0]])
+    found = metrics.agreement(result, reference, [True, True, False])
+    assert found.tokens == 2 and found.max_error == 1
+    assert found.cosine_min == pytest.approx(2**-0.5) and found.cosine_mean == pytest.approx((1 + 2**-0.5) / 2)
+    assert found.snr_db == pytest.approx(10 * np.log10(26))
+
+
+def test_command_line(capsys):
+    assert main(["--model", "reduced", "--layers", "0", "--sentences", "6", "--duplicates", "0,0,2,0"]) == 0
+    assert "0,0,2,0" in capsys.readouterr().out
+    assert main(["--model", "nowhere"]) == 1
+    assert capsys.readouterr().err.startswith("error: model must be")
