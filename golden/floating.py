@@ -67,8 +67,9 @@ def layer_reference(encoder, sentence, index):
 
     BertModel runs with the sentence's attention mask; these are two of its hidden states.
     """
-    with _first_layers(encoder.bert, index + 1) as bert, torch.inference_mode():
-        states = bert(
+    _check_layer(encoder, index)
+    with torch.inference_mode():
+        states = encoder.bert(
             input_ids=torch.from_numpy(sentence.ids)[None],
             attention_mask=torch.from_numpy(sentence.mask)[None].long(),
             output_hidden_states=True,
@@ -78,6 +79,7 @@ def layer_reference(encoder, sentence, index):
 
 def trace_layer(encoder, sentences, index):
     """What layer `index` computes for the sentences, as a `LayerTrace`."""
+    _check_layer(encoder, index)
     order = sorted(range(len(sentences)), key=lambda i: sentences[i].tokens)
     parts = {}
     lengths = []
@@ -100,6 +102,7 @@ def trace_layer(encoder, sentences, index):
 
 def layer_weights(encoder, index):
     """Parameters of layer `index`."""
+    _check_layer(encoder, index)
     layer = encoder.bert.encoder.layer[index]
 
     def array(parameter):
@@ -125,12 +128,18 @@ def layer_weights(encoder, index):
     )
 
 
+def _check_layer(encoder, index):
+    if not 0 <= index < encoder.layers:
+        raise ValueError(f"layer must be from 0 to {encoder.layers - 1}, not {index}")
+
+
 @contextmanager
 def _first_layers(bert, count):
-    """The model with only its first `count` layers, so that nothing runs that isn't looked at."""
+    """The model with only its first `count` layers, so that nothing runs that isn't looked at.
+
+    It must not be asked for hidden states meanwhile: transformers hooks the layers it finds for good.
+    """
     whole = bert.encoder.layer
-    if not 1 <= count <= len(whole):
-        raise ValueError(f"layer must be from 0 to {len(whole) - 1}, not {count - 1}")
     bert.encoder.layer = whole[:count]
     try:
         yield bert
