@@ -127,6 +127,7 @@ class Sequencer(wiring.Component):
             m.d.sync += ready_to_normalise.eq(1)
 
         m.d.comb += self.active.eq(1)
+        m.d.sync += self.scale.eq(0)
         with m.FSM():
             with m.State("FETCH"):
                 m.d.comb += [self.active.eq(stopped), self.command.ready.eq(~stopped)]
@@ -135,6 +136,7 @@ class Sequencer(wiring.Component):
                     m.next = "CHECK"
             with m.State("CHECK"):
                 m.d.comb += [self.start.eq(~illegal), refused.eq(illegal)]
+                m.d.sync += self.scale.eq(job.layernorm & ~illegal)
                 m.next = "READ_SOURCE"
                 with m.If(illegal):
                     m.next = "FETCH"
@@ -142,7 +144,6 @@ class Sequencer(wiring.Component):
             with m.State("READ_SOURCE"):
                 m.d.comb += self.source.valid.eq(1)
                 with m.If(self.source.ready):
-                    m.d.comb += self.scale.eq(job.layernorm)
                     m.next = "WORK"
                     with m.If(job.layernorm | job.quantize):
                         m.next = "READ_PARAMS"
@@ -152,7 +153,7 @@ class Sequencer(wiring.Component):
                     m.next = "WORK"
             with m.State("WORK"):
                 with m.If(job.softmax & ~self.packing):
-                    m.d.comb += self.scale.eq(1)
+                    m.d.sync += self.scale.eq(1)
                     m.next = "INVERT"
                 with m.Elif(streaming & ~self.packing):
                     m.next = "DRAIN"

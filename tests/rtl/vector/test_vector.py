@@ -62,6 +62,15 @@ def test_random_layernorms(name, seed):
     run.run()
 
 
+@pytest.mark.parametrize("name", ["edge16", "server32"])
+def test_last_line_of_records_is_partly_used(name):
+    run, rng = scenario(name, "often", seed=2)
+    run.quantize(random_panel(rng, 2, run.lanes), random_records(rng, 2))
+    run.layernorm(random_panel(rng, 6, run.lanes), random_records(rng, 6, residue=1))
+    run.quantize(random_panel(rng, 10, run.lanes), random_records(rng, 10))
+    run.run()
+
+
 @BOTH
 def test_layernorm_extremes(name):
     run, rng = scenario(name, seed=3)
