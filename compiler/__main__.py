@@ -20,7 +20,7 @@ def main(arguments=None):
     parser.add_argument("--preset", default="edge16", help=", ".join(PRESETS))
     parser.add_argument("--disassemble", action="store_true", help="print the program")
     parser.add_argument("--latency", type=int, default=Timing.memory, help="memory latency for the prediction")
-    parser.add_argument("--cache", type=Path, default=Path("build/layers"), help="folder of quantised layers")
+    parser.add_argument("--cache", type=Path, default=Path("build/quantized"), help="folder of quantised layers")
     options = parser.parse_args(arguments)
     try:
         config = preset(options.preset)

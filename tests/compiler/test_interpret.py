@@ -18,9 +18,9 @@ SOURCE, PARAMETERS, RESULT, RESIDUE = 0, 100, 200, 300  # lines
 
 def run(contents, *commands, read):
     """Loads `contents` (bytes by line), runs commands, and returns the bytes of `read` (line, lines)."""
-    machine = Interpreter(CONFIG, window=(0, 1 << 16))
+    machine = Interpreter(CONFIG, window=(0, 1 << 17))
     code = b""
-    address = 1 << 14
+    address = 1 << 15
     for line, content in contents.items():
         content = content + bytes(-len(content) % LINE)
         machine.write(address, content)
@@ -32,11 +32,11 @@ def run(contents, *commands, read):
         code += encode(opcode, **fields)
     for number, (line, lines) in enumerate(read):
         code += encode(
-            Opcode.STORE, dram_addr=0xC000 + 0x800 * number, scratchpad_addr=line, lines=lines, rows=1
+            Opcode.STORE, dram_addr=0x10000 + 0x4000 * number, scratchpad_addr=line, lines=lines, rows=1
         )
     machine.write(0, code)
     machine.run(0, len(code) // 64)
-    return [machine.read(0xC000 + 0x800 * number, lines * LINE) for number, (_, lines) in enumerate(read)]
+    return [machine.read(0x10000 + 0x4000 * number, lines * LINE) for number, (_, lines) in enumerate(read)]
 
 
 def matrix(data, words, dtype="int8"):
@@ -82,75 +82,79 @@ def test_quantize(seed):
     assert np.array_equal(matrix(cut, residues.shape[1]), residues)
 
 
+VALUES, ZEROS = 400, 3900  # lines
+
+
 def statistics_of(values, kind):
-    """A GEMM with a unit matrix that leaves row statistics of small values in slot 0, and the values at 400."""
+    """int16 values at VALUES, and their row statistics in slot 0: a GEMM of zeros adds them as its residual."""
     words = values.shape[1]
-    identity = np.eye(words, dtype=int)
-    contents = {500: pack(values, N).tobytes(), 600: pack(identity, N).tobytes()}
+    contents = {VALUES: pack(values, N, dtype="int16").tobytes(), ZEROS: bytes(LINE)}
     commands = [
         (
             Opcode.GEMM,
             {
-                "a_addr": 500,
-                "b_addr": 600,
-                "b_stride": words // 2,
-                "c_addr": 400,
+                "a_addr": ZEROS,
+                "b_addr": ZEROS,
+                "k": 2,
+                "residual": 1,
+                "residual_addr": VALUES + first,
+                "residual_stride": N,
+                "c_addr": VALUES + first,
                 "c_stride": N,
-                "k": words,
-                "count": 1 if tile == 0 else words // N - 1,
+                "count": count,
                 "columns": N,
-                "mult": 1,
                 "out16": 1,
                 "statistics": kind,
-                "statistics_init": tile == 0,
+                "statistics_init": first == 0,
             },
         )
-        for tile in range(2)
+        for first, count in ((0, 1), (N, words // N - 1))
     ]
-    fields = commands[1][1]
-    fields["b_addr"] += words // 2
-    fields["c_addr"] += N
     return contents, commands
 
 
 def test_softmax():
-    values = np.random.default_rng(0).integers(-128, 128, (N, 12))
+    values = np.random.default_rng(0).integers(-500, 500, (N, 12))
     contents, commands = statistics_of(values, Statistics.MAX)
     contents[PARAMETERS] = exp2_table()
     (result,) = run(
         contents,
         *commands,
         (Opcode.TABLE, {"table": Table.EXP2, "src_addr": PARAMETERS}),
-        (Opcode.SOFTMAX, {"src_addr": 400, "dst8_addr": RESULT, "words": 12}),
+        (Opcode.SOFTMAX, {"src_addr": VALUES, "dst8_addr": RESULT, "words": 12}),
         read=[(RESULT, 6)],
     )
     assert np.array_equal(matrix(result, 12, "uint8"), units.softmax(values)[0])
 
 
-def test_layernorm():
-    rng = np.random.default_rng(0)
-    values, norm = rng.integers(-128, 128, (N, 12)), random_norm(rng, 12)
+@pytest.mark.parametrize("words", [12, 300, 1200])
+def test_layernorm(words):
+    """Of noise, and of one outlier in zeros, whose normalised value saturates beyond 1024 words."""
+    rng = np.random.default_rng(words)
+    values, norm = rng.integers(-30000, 30000, (N, words)), random_norm(rng, words)
+    values[1] = 0
+    values[1, 5], norm.gamma[5] = 20000, 500  # small enough to leave the result unsaturated
     contents, commands = statistics_of(values, Statistics.MOMENTS)
-    contents[PARAMETERS] = norm_records(norm)
+    contents[2000] = norm_records(norm)
     (result,) = run(
         contents,
         *commands,
         (
             Opcode.LAYERNORM,
             {
-                "src_addr": 400,
-                "dst16_addr": 400,
+                "src_addr": VALUES,
+                "dst16_addr": 4000,
                 "write16": 1,
-                "words": 12,
+                "words": words,
                 "gamma_shift": norm.gamma_shift,
                 "epsilon": norm.epsilon,
-                "param_addr": PARAMETERS,
+                "param_addr": 2000,
             },
         ),
-        read=[(400, 12)],
+        read=[(4000, words)],
     )
     expected = units.layernorm(values, norm.gamma, norm.beta, norm.gamma_shift, norm.epsilon)
-    assert np.array_equal(matrix(result, 12, "int16"), expected)
+    assert np.array_equal(matrix(result, words, "int16"), expected)
 
 
 def test_strided_transfers():
