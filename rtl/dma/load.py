@@ -86,27 +86,20 @@ class LoadEngine(wiring.Component):
             planner.window_limit.eq(self.window_limit),
         ]
 
-        # Bursts go out while their data have room.
+        # A burst stays in `flight` until its data have left `beats`, which has room for as many of the
+        # longest bursts as `flight` holds.
         failed = Signal()
-        room = Signal(range(capacity + 1), init=capacity)
         burst = planner.o.payload
-        burst_beats = burst.lines << (beats_per_line - 1).bit_length()
         do_issue, do_beat = Signal(), Signal()
         m.d.comb += [
-            do_issue.eq(
-                planner.o.valid & ar.i.ready & flight.i.ready & (room >= burst_beats) & ~failed & ~self.abort
-            ),
+            do_issue.eq(planner.o.valid & ar.i.ready & flight.i.ready & ~failed & ~self.abort),
             planner.o.ready.eq(do_issue),
             ar.i.valid.eq(do_issue),
             ar.i.payload.addr.eq(burst.addr),
-            ar.i.payload.len.eq(burst_beats - 1),
+            ar.i.payload.len.eq((burst.lines << (beats_per_line - 1).bit_length()) - 1),
             flight.i.valid.eq(do_issue),
         ]
         m.d.comb += [flight.i.payload[name].eq(burst[name]) for name, _ in flight_layout]
-        with m.If(do_issue):
-            m.d.sync += room.eq(room - burst_beats + do_beat)
-        with m.Else():
-            m.d.sync += room.eq(room + do_beat)
 
         m.d.comb += [
             beats.i.valid.eq(self.dram.r.valid),
@@ -134,9 +127,7 @@ class LoadEngine(wiring.Component):
             marks.i.valid.eq(writer.i.valid & writer.i.ready),
             marks.i.payload.last.eq(head.last & last_line),
             marks.i.payload.posts.eq(head.posts),
-            beats.o.ready.eq(
-                flight.o.valid & (discard | error | ~last_beat | (writer.i.ready & marks.i.ready))
-            ),
+            beats.o.ready.eq(flight.o.valid & (~last_beat | (writer.i.ready & marks.i.ready))),
             do_beat.eq(beats.o.valid & beats.o.ready),
             flight.o.ready.eq(do_beat & last_beat & last_line),
         ]

@@ -83,7 +83,7 @@ class BurstPlanner(wiring.Component):
         # The burst that is checked.
         checking = Signal()
         checked = Signal(burst_layout(config))
-        checked_end, checked_past = Signal(addr_bits + 2), Signal()
+        checked_end = Signal(addr_bits + 2)
         checked_reason = Signal(fault_reason_bits)
         failed, check_done, outside = Signal(), Signal(), Signal()
 
@@ -151,7 +151,6 @@ class BurstPlanner(wiring.Component):
                 checked.index.eq(index),
                 checked.last.eq(row_ends & (rows_left == 1)),
                 checked.posts.eq(posts),
-                checked_past.eq(addr[-1]),
                 checked_end.eq(end),
                 checked_reason.eq(
                     Mux(
@@ -176,9 +175,8 @@ class BurstPlanner(wiring.Component):
 
         faulty = Signal()
         m.d.comb += [
-            outside.eq(
-                checked_past | (checked.addr < self.window_base) | (checked_end > self.window_limit)
-            ),
+            # Past the end of the address space, the burst's end exceeds any limit.
+            outside.eq((checked.addr < self.window_base) | (checked_end > self.window_limit)),
             faulty.eq(outside | (checked_reason != FaultReason.NONE)),
             bursts.i.payload.eq(checked),
             bursts.i.valid.eq(checking & ~faulty & ~failed),

@@ -214,6 +214,24 @@ def test_bad_commands_fault_and_touch_nothing_outside(opcode, fields, reason, le
     simulate(harness, bench, 2_000)
 
 
+@pytest.mark.parametrize("opcode", OPCODES, ids=lambda opcode: opcode.name)
+@pytest.mark.parametrize("window, addr", [
+    ((0x2001, 0x4000), 0x2000), ((0x2000, 0x3FFF), 0x3FF0), ((0x2000, 0x2000), 0x2000), ((0, 0), 0),
+])
+def test_a_window_counts_bytes(opcode, window, addr):
+    harness = Harness(EDGE, size=0x8000, window=window)
+    engine = OPCODES.index(opcode)
+
+    async def bench(ctx):
+        harness.give(engine, 3, transfer(opcode, dram_addr=addr, lines=1))
+        await ctx.tick().until(harness.dut.fault[engine].valid)
+        await ctx.tick().repeat(20)
+        assert harness.faults == [(engine, FaultReason.DRAM_WINDOW, 3)]
+        assert not harness.memory.bursts
+
+    simulate(harness, bench, 500)
+
+
 def test_the_last_byte_of_the_address_space_can_be_in_the_window():
     for config in (EDGE, TINY.replace(axi_addr_bits=64)):
         end = 1 << config.axi_addr_bits
@@ -315,6 +333,23 @@ def test_abort_completes_bursts_and_leaves_the_engines_usable(pattern, after):
         await harness.until_idle(ctx)
         assert harness.lines[:50] == harness.dram(0, 50)
         assert harness.dram(0xC000, 50) == lines[1000:1050]
+        assert not harness.faults
+
+    simulate(harness, bench)
+
+
+@pytest.mark.parametrize("opcode", OPCODES, ids=lambda opcode: opcode.name)
+def test_the_last_lines_of_the_scratchpad(opcode):
+    harness = Harness(EDGE)
+    fields = {"lines": 2, "rows": 3, "scratchpad_addr": LIMIT - 8, "scratchpad_stride": 3}
+    lines, dram = list(harness.lines), harness.dram(0, 4096)
+
+    async def bench(ctx):
+        fields.update(dram_addr=0x400, dram_stride=64)
+        harness.give(OPCODES.index(opcode), 0, transfer(opcode, **fields))
+        await harness.until_idle(ctx)
+        run_transfer(EDGE, opcode, fields, lines, dram, 0)
+        assert harness.lines == lines and harness.dram(0, 4096) == dram
         assert not harness.faults
 
     simulate(harness, bench)
