@@ -18,18 +18,32 @@ UNDER_WAY = 4
 
 
 def run_shuffled(program, pieces, *, seed):
-    """The output bytes of a program whose engines race each other."""
+    """The interpreter after a program whose engines raced each other.
+
+    A barrier lets everything before it finish.
+    """
     print(f"shuffle seed {seed}")
     chance = random.Random(seed)
     machine = Interpreter(program.config, window=program.window)
     for address, content in program.pieces + pieces:
         machine.write(address, content)
     units = Counter()
-    queues = {engine: deque() for engine in Engine}
+    parts = [[]]
     for command in program.commands:
+        if command.engine == Engine.SEQUENCER:
+            parts.append([])
+        else:
+            parts[-1].append(command)
+    for part in parts:
+        _run_part(part, machine, units, chance)
+    return machine
+
+
+def _run_part(commands, machine, units, chance):
+    queues = {engine: deque() for engine in Engine}
+    for command in commands:
         for tile in range(command.tiles):
             queues[command.engine].append((command, tile))
-    assert not queues[Engine.SEQUENCER], "barriers aren't shuffled"
     busy = {engine: deque() for engine in Engine}  # [command, tile, effect has happened]
 
     def full(command):
@@ -74,8 +88,6 @@ def run_shuffled(program, pieces, *, seed):
             for name in ("post0", "post1"):
                 if command.get(name) and (last or command.get(f"{name}_each")):
                     post(command, name)
-    output = program.output16
-    return machine.read(output.address, output.nbytes(program.config.array_n))
 
 
 class _Fields(dict):

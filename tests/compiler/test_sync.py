@@ -1,15 +1,18 @@
+import random
+
 import numpy as np
 import pytest
 
 from compiler import sync
 from compiler.check import check
 from compiler.compile import compile_layer
-from compiler.interpret import interpret
+from compiler.interpret import Interpreter, interpret
 from compiler.program import Command, Program
 from golden.integer_model import run_layer
 from rtl.config import preset
-from rtl.isa import Opcode
+from rtl.isa import Opcode, Statistics, decode
 from tests.compiler.layers import random_inputs, random_layer
+from tests.compiler.shuffle import run_shuffled
 
 TINY = preset("tiny4")
 SIZE = 4096
@@ -88,3 +91,79 @@ def test_barriers_where_nothing_can_be_waited_for(monkeypatch):
     x16, _ = random_inputs(layer, 6, seed=0)
     expected = run_layer(layer, x16)
     assert np.array_equal(interpret(program, x16=x16, x8=expected["x8"]), expected["output16"])
+
+
+LINES = 128  # of the scratchpad, that random programs use
+OUTPUT = 2048  # where they store all of it in the end
+
+
+def random_command(chance):
+    """A command that is legal by itself, on a few lines that many others use too."""
+    line = chance.randrange(0, LINES - 24)
+    other = chance.randrange(0, LINES - 24)
+    kind = chance.choice(["load", "store", "gemm", "gemm", "softmax", "factors"])
+    if kind in ("load", "store"):
+        opcode = Opcode.LOAD if kind == "load" else Opcode.STORE
+        address = 8 * chance.randrange(0, 200)
+        return opcode, {"dram_addr": address, "scratchpad_addr": line, "lines": 8, "rows": 1}
+    if kind == "softmax":
+        if abs(line - other) <= 2:
+            return random_command(chance)
+        slot = chance.randrange(4)
+        return Opcode.SOFTMAX, {"src_addr": line, "dst8_addr": other, "words": 2, "slot": slot}
+    if kind == "factors":
+        return Opcode.FACTORS, {"src_addr": line, "slot": chance.randrange(4)}
+    count = chance.randint(1, 3)
+    operand = chance.randrange(0, LINES - 12)
+    clear = line + 4 * count + 4
+    if operand < clear and line < operand + 12:  # no tile may read what another tile of its command writes
+        return random_command(chance)
+    return gemm(
+        k=4,
+        a_addr=operand,
+        a_stride=chance.choice([0, 2]),
+        b_addr=operand + 8,
+        c_addr=line,
+        c_stride=4,
+        count=count,
+        out16=1,
+        mult=1,
+        shift=chance.randint(0, 8),
+        row_factor=chance.randint(0, 1),
+        statistics=Statistics.MAX,
+        statistics_init=chance.randint(0, 1),
+        slot=chance.randrange(2),
+        slot_step=1,
+    )
+
+
+@pytest.mark.parametrize("seed", range(25))
+def test_random_programs_keep_their_meaning(seed):
+    """Synchronised, the checker accepts them, and any order of the engines gives what program order gives."""
+    chance = random.Random(seed)
+    print(f"seed {seed}")
+    preparation = [
+        load(0, LINES),
+        *[(Opcode.FACTORS, {"src_addr": 0, "slot": slot}) for slot in range(4)],
+        (Opcode.TABLE, {"src_addr": 0}),
+        gemm(c_addr=96, statistics=Statistics.MAX, statistics_init=1, slot_step=1, count=4, out16=1),
+    ]
+    preparation[-1][1]["c_stride"] = 4
+    listed = [*preparation, *[random_command(chance) for _ in range(120)], store(0, LINES, OUTPUT)]
+    content = bytes(chance.randrange(256) for _ in range(SIZE))
+    commands = [
+        Command(opcode=opcode, fields=dict(fields), name=f"step{number}")
+        for number, (opcode, fields) in enumerate(listed)
+    ]
+    commands = sync.synchronise(commands, TINY, dram_base=0, dram_end=SIZE)
+    program = Program(config=TINY, commands=commands, pieces=[(0, content)], program_address=0, window=(0, SIZE))
+    check(program)
+    machine = Interpreter(TINY, window=(0, SIZE))
+    machine.write(0, content)
+    for opcode, fields in listed:
+        whole = Command(opcode=opcode, fields=fields, name="")
+        for tile in range(whole.tiles):
+            machine.execute(*decode(whole.encode()), tile)
+    expected = machine.read(0, SIZE)
+    for shuffle in range(3):
+        assert run_shuffled(program, [], seed=shuffle).read(0, SIZE) == expected
