@@ -54,7 +54,7 @@ def _options(arguments):
         model=arguments.model, layer=arguments.layer, seq=arguments.seq, preset=arguments.preset,
         text=arguments.text, latency=arguments.latency, bandwidth=arguments.bandwidth,
         waves=arguments.waves,
-    )  # fmt: skip
+    )
 
 
 class _Parser(argparse.ArgumentParser):
@@ -68,14 +68,14 @@ def _parser():
 
     run = argparse.ArgumentParser(add_help=False)
     run.add_argument("--model", default="minilm", help="minilm, synthetic-base, reduced, or a folder with "
-                     "config.json and model.safetensors (default: minilm)")  # fmt: skip
+                     "config.json and model.safetensors (default: minilm)")
     run.add_argument("--layer", type=int, default=0, help="encoder layer (default: 0)")
     run.add_argument("--seq", type=int, default=128, help="tokens of a sequence (default: 128)")
     run.add_argument("--preset", default="edge16", help="accelerator (default: edge16)")
     run.add_argument("--text", "--input", type=Path, help="text file, a sentence a line (default: a film review)")
     run.add_argument("--latency", type=int, default=100, help="of the memory, in cycles (default: 100)")
     run.add_argument("--bandwidth", type=float, help="of the memory, in bytes a cycle "
-                     "(default: 8, or the width of the bus if that is more)")  # fmt: skip
+                     "(default: 8, or the width of the bus if that is more)")
     run.add_argument("--waves", action="store_true", help="write waves (FST)")
 
     layer = commands.add_parser("layer", parents=[run], help="run an encoder layer and compare its result")

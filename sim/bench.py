@@ -47,7 +47,7 @@ def _run_raw(simulation, job, image):
     command = [
         str(simulation.raw), "--image", str(image), "--base", str(job.window[0]),
         "--latency", str(job.latency), "--bandwidth", str(job.bandwidth), "--limit", str(job.timeout),
-    ]  # fmt: skip
+    ]
     for write in _register_writes(job):
         command += ["--write", write]
     result = subprocess.run(command, capture_output=True, text=True, check=False)

@@ -29,7 +29,7 @@ _VERILATOR_FLAGS = [
     "--cc", "--vpi", "--no-timing", "-O3", "--x-assign", "fast", "--x-initial", "unique",
     "--noassert", "--threads", "1", "--output-split", "6000", "-Wno-fatal", "-Wno-lint", "-Wno-style",
     "--prefix", "Vtop",
-]  # fmt: skip
+]
 
 
 TOPLEVELS = {"system": ["axi_memory.sv", "system.sv"], "axi_memory": ["axi_memory.sv"]}
@@ -190,7 +190,7 @@ def build(config, *, design=None, toplevel="system", waves=False, notify=None):
         "parameters": parameters, "toplevel": toplevel, "waves": waves,
         "flags": _VERILATOR_FLAGS + _OPTIMISATION, "verilator": find_verilator().version,
         "compiler": compiler_version(), "cocotb": importlib.metadata.version("cocotb"),
-    }  # fmt: skip
+    }
     label = f"{name}-{toplevel}-n{config.array_n}{'-waves' if waves else ''}"
     folder = BUILD / "verilator" / f"{label}-{_fingerprint(facts, [*files, *verilog, Path(__file__)])}"
     simulation = Simulation(
@@ -222,7 +222,7 @@ def _build(verilog, parameters, simulation, notify):
         *(["--trace-fst"] if simulation.waves else []),
         *(f"-G{name}={value}" for name, value in parameters.items()),
         str(_HDL / f"{toplevel}.vlt"), *map(str, verilog),
-    ]  # fmt: skip
+    ]
     run_tool("Verilator", command, log=folder / "verilator.log", environment=verilator.environment)
 
     notify("compiling the simulation")
@@ -230,7 +230,7 @@ def _build(verilog, parameters, simulation, notify):
         "make", "-j", str(os.cpu_count() or 1), "-C", str(folder / "objects"), "-f", str(_HDL / "simulation.mk"),
         f"HDL={_HDL}", f"LIBRARIES={cocotb_tools.config.libs_dir}",
         *verilator.make_variables, *_OPTIMISATION, "../cocotb", *(["../raw"] if simulation.raw else []),
-    ]  # fmt: skip
+    ]
     run_tool(
         "compiling the simulation", make, log=folder / "compile.log", environment=verilator.environment
     )

@@ -101,7 +101,7 @@ def launch(
         process = subprocess.Popen(
             command, cwd=folder, env=_environment(simulation, module, results, environment or {}),
             stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT,
-        )  # fmt: skip
+        )
         try:
             _wait(process, timeout, watch)
         except subprocess.TimeoutExpired:

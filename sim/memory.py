@@ -47,7 +47,7 @@ def _library():
     library = ctypes.CDLL(None)
     u8, u32, u64, number, integer = (
         ctypes.c_uint8, ctypes.c_uint32, ctypes.c_uint64, ctypes.c_double, ctypes.c_int,
-    )  # fmt: skip
+    )
     for name, result, *arguments in (
         ("memory_allocate", ctypes.POINTER(u8), u64, u64),
         ("memory_set_timing", None, u32, u32, number, u32),

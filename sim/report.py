@@ -157,7 +157,7 @@ def _operation_table(report):
             f"{item.busy_cycles:,}", f"{item.macs:,}" if item.macs else "",
             f"{100 * item.macs / peak:.1f} %" if item.macs else "",
             f"{item.dram_bytes:,}" if item.dram_bytes else "",
-        )  # fmt: skip
+        )
     return table
 
 
@@ -171,7 +171,7 @@ def _sequence_table(report):
             item["name"], f"{item['tokens']}", f"{item['cycles']:,}", f"{100 * item['utilization']:.2f} %",
             "yes" if item["bit_exact"] else "NO", f"{item['cosine_min']:.5f}", f"{item['cosine_mean']:.5f}",
             f"{item['snr_db']:.1f}", f"{item['max_error']:.4f}",
-        )  # fmt: skip
+        )
     return table
 
 
@@ -191,7 +191,7 @@ def _summary(report):
         ("PyTorch", (f"cosine {report.cosine_mean:.5f} mean, {report.cosine_min:.5f} worst token; "
                     f"SNR {report.snr_db:.1f} dB; largest error {report.max_error:.4f}")),
         ("simulation", f"{report.sim_seconds:.1f} s, {report.sim_cycles_per_second:,.0f} cycles/s"),
-    ]  # fmt: skip
+    ]
 
 
 def print_report(report, console):

@@ -57,7 +57,7 @@ async def transfers(dut, stalls, idle):
         for channel in (
             manager.write_if.aw_channel, manager.write_if.w_channel, manager.write_if.b_channel,
             manager.read_if.ar_channel, manager.read_if.r_channel,
-        ):  # fmt: skip
+        ):
             channel.set_pause_generator(paced(random.Random(seed), idle))
     shadow = np.zeros(SIZE, np.uint8)
     for _ in range(25):
@@ -85,6 +85,7 @@ async def counts_bytes(dut):
     assert memory.bytes_written - before == 13
     before = memory.bytes_read
     await manager.read(BASE, 13)
+    await RisingEdge(dut.clk)
     assert memory.bytes_read - before == 2 * BEAT
 
 
