@@ -216,31 +216,44 @@ class Epilogue(wiring.Component):
             results.i.payload.post_shift.eq(meta.post_shift),
         ]
         m.submodules.packer = packer = Packer(self._config)
-        do_scale = Signal()
+        scaled_valid, scaled_final, scaled_residue = Signal(), Signal(), Signal()
+        do_pop, do_limit = Signal(), Signal()
         m.d.comb += [
-            results.o.ready.eq(~packer.valid | packer.ready),
-            do_scale.eq(results.o.valid & results.o.ready),
+            do_limit.eq(~packer.valid | packer.ready),
+            results.o.ready.eq(~scaled_valid | do_limit),
+            do_pop.eq(results.o.valid & results.o.ready),
         ]
-        m.d.sync += room.eq(room - entered + do_scale)
+        m.d.sync += room.eq(room - entered + do_pop)
         with m.If(results.o.ready):
             m.d.sync += [
-                packer.valid.eq(results.o.valid),
-                packer.final.eq(results.o.payload.final),
-                packer.flagged.eq(results.o.payload.residue),
+                scaled_valid.eq(results.o.valid),
+                scaled_final.eq(results.o.payload.final),
+                scaled_residue.eq(results.o.payload.residue),
+            ]
+        with m.If(do_limit):
+            m.d.sync += [
+                packer.valid.eq(scaled_valid),
+                packer.final.eq(scaled_final),
+                packer.flagged.eq(scaled_residue),
             ]
         for lane in range(n):
-            unscaled = results.o.payload.lanes[lane]
+            unscaled = Signal(signed(16), name=f"unscaled_{lane}")
             scaled = Signal(signed(16), name=f"scaled_{lane}")
+            rest = Signal(signed(16), name=f"rest_{lane}")
             with m.If(results.o.ready):
                 m.d.sync += [
-                    scaled.eq(shift_round(unscaled, results.o.payload.post_shift)),
-                    packer.word16[lane].eq(unscaled),
+                    unscaled.eq(results.o.payload.lanes[lane]),
+                    scaled.eq(
+                        shift_round(results.o.payload.lanes[lane], results.o.payload.post_shift)
+                    ),
                 ]
-            byte = saturate(scaled, signed(8))
-            m.d.comb += [
-                packer.word8[lane].eq(byte),
-                packer.residue8[lane].eq(saturate(scaled - byte, signed(8))),
-            ]
+            with m.If(do_limit):
+                m.d.sync += [
+                    packer.word16[lane].eq(unscaled),
+                    packer.word8[lane].eq(saturate(scaled, signed(8))),
+                    rest.eq(scaled - saturate(scaled, signed(8))),
+                ]
+            m.d.comb += packer.residue8[lane].eq(saturate(rest, signed(8)))
         wiring.connect(m, wiring.flipped(self.packer_tile), packer.tile)
         wiring.connect(m, packer.port, wiring.flipped(self.port))
         wiring.connect(m, packer.post, wiring.flipped(self.post))

@@ -12,6 +12,7 @@ from rtl.gemm.posts import PostMerge
 from rtl.gemm.records import RecordReader
 from rtl.gemm.sequencer import TileSequencer
 from rtl.gemm.tile import EpilogueTile, FeederTile, PackerTile
+from rtl.isa import ColumnRecord
 from rtl.row_slots import RowSlots
 from rtl.scratchpad.reader import LineReader
 from rtl.signatures import (
@@ -26,7 +27,7 @@ from rtl.signatures import (
     bank_write,
     read_port,
 )
-from rtl.stream import Queue
+from rtl.stream import Queue, Register
 
 __all__ = ["GemmEngine"]
 
@@ -113,7 +114,9 @@ class GemmEngine(wiring.Component):
             connect(m, reader.o, sink)
             readers[name] = reader
             faults.append(reader.fault)
-        connect(m, records.o, epilogue.record)
+        m.submodules.record = record = Register(ColumnRecord)
+        connect(m, records.o, record.i)
+        connect(m, record.o, epilogue.record)
         for name, shape, depth, sink in (
             ("feeder", FeederTile, TILES_AHEAD, feeder.tile),
             ("epilogue", EpilogueTile, TILES_IN_FLIGHT, epilogue.tile),

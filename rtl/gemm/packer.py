@@ -7,8 +7,8 @@ from amaranth.lib.wiring import In, Out
 from rtl.gemm.tile import PackerTile
 from rtl.isa import semaphore_layout
 from rtl.scratchpad.writer import LineWriter
-from rtl.signatures import INDEX_BITS, LINE_ADDRESS_BITS, FaultSignature, bank_write
-from rtl.stream import Queue
+from rtl.signatures import LINE_ADDRESS_BITS, FaultSignature, bank_write, line_write
+from rtl.stream import Queue, Register
 
 __all__ = ["Packer"]
 
@@ -70,13 +70,23 @@ class Packer(wiring.Component):
 
         do_word = Signal()
         m.d.comb += do_word.eq(self.valid & self.ready)
-        index = Signal(INDEX_BITS)
-        with m.If(do_word):
-            m.d.sync += index.eq(tile.index)
-
-        results = _Lines(m, config, "result", base=tile.addr, do_word=do_word, final=self.final)
+        results = _Lines(
+            m,
+            config,
+            "result",
+            base=tile.addr,
+            index=tile.index,
+            do_word=do_word,
+            final=self.final,
+        )
         residues = _Lines(
-            m, config, "residue", base=tile.residue_addr, do_word=do_word, final=self.final
+            m,
+            config,
+            "residue",
+            base=tile.residue_addr,
+            index=tile.index,
+            do_word=do_word,
+            final=self.final,
         )
         results.put(self.word8.as_value(), wanted=~tile.out16)
         results.put_line(self.word16.as_value(), wanted=tile.out16)
@@ -84,24 +94,16 @@ class Packer(wiring.Component):
 
         # One line a cycle leaves, results first.
         m.d.comb += [
-            writer.i.valid.eq(results.full | residues.full),
-            writer.i.payload.index.eq(index),
-            writer.i.payload.addr.eq(residues.addr),
-            writer.i.payload.data.eq(residues.line),
-            residues.do_leave.eq(writer.i.ready & residues.full & ~results.full),
-            results.do_leave.eq(writer.i.ready & results.full),
+            writer.i.valid.eq(results.o.valid | residues.o.valid),
+            writer.i.payload.eq(residues.o.payload),
+            residues.o.ready.eq(writer.i.ready & ~results.o.valid),
+            results.o.ready.eq(writer.i.ready),
         ]
-        with m.If(results.full):
-            m.d.comb += [
-                writer.i.payload.addr.eq(results.addr),
-                writer.i.payload.data.eq(results.line),
-            ]
+        with m.If(results.o.valid):
+            m.d.comb += writer.i.payload.eq(results.o.payload)
         m.d.comb += [
             self.ready.eq(
-                self.tile.valid
-                & (~results.full | results.do_leave)
-                & (~residues.full | residues.do_leave)
-                & finished.i.ready
+                self.tile.valid & results.has_room & residues.has_room & finished.i.ready
             ),
             self.tile.ready.eq(do_word & self.final),
         ]
@@ -126,9 +128,9 @@ class Packer(wiring.Component):
 
 
 class _Lines:
-    """One of the packer's two destinations: the half line at hand and the line that is complete."""
+    """One of the packer's two destinations: the half line at hand, and the lines that are complete."""
 
-    def __init__(self, m, config, name, *, base, do_word, final):
+    def __init__(self, m, config, name, *, base, index, do_word, final):
         self._m = m
         self._do_word = do_word
         self._final = final
@@ -136,18 +138,17 @@ class _Lines:
         self._half_valid = Signal(name=f"{name}_half_valid")
         self._offset = Signal(LINE_ADDRESS_BITS, name=f"{name}_offset")
         self.do_complete = Signal(name=f"{name}_do_complete")
-        self.do_leave = Signal(name=f"{name}_do_leave")
-        self.full = Signal(name=f"{name}_full")
-        self.addr = Signal(LINE_ADDRESS_BITS, name=f"{name}_addr")
-        self.line = Signal(config.line_bits, name=f"{name}_line")
+        m.submodules[f"{name}_lines"] = lines = Register(line_write(config))
+        self.o = lines.o
+        self.has_room = lines.i.ready
+        self._line = lines.i.payload.data
+        m.d.comb += [
+            lines.i.valid.eq(self.do_complete),
+            lines.i.payload.addr.eq(base + self._offset),
+            lines.i.payload.index.eq(index),
+        ]
         with m.If(self.do_complete):
-            m.d.sync += [
-                self.full.eq(1),
-                self.addr.eq(base + self._offset),
-                self._offset.eq(self._offset + 1),
-            ]
-        with m.Elif(self.do_leave):
-            m.d.sync += self.full.eq(0)
+            m.d.sync += self._offset.eq(self._offset + 1)
         with m.If(do_word & final):
             m.d.sync += [self._offset.eq(0), self._half_valid.eq(0)]
 
@@ -157,20 +158,18 @@ class _Lines:
         zero = Const(0, len(word))
         with m.If(self._do_word & wanted):
             with m.If(self._half_valid):
-                m.d.comb += self.do_complete.eq(1)
-                m.d.sync += [self.line.eq(Cat(self._half, word)), self._half_valid.eq(0)]
+                m.d.comb += [self.do_complete.eq(1), self._line.eq(Cat(self._half, word))]
+                m.d.sync += self._half_valid.eq(0)
             with m.Elif(self._final):
-                m.d.comb += self.do_complete.eq(1)
-                m.d.sync += self.line.eq(Cat(word, zero))
+                m.d.comb += [self.do_complete.eq(1), self._line.eq(Cat(word, zero))]
             with m.Else():
                 m.d.sync += [self._half.eq(word), self._half_valid.eq(1)]
         with m.Elif(self._do_word & self._final & self._half_valid):
-            m.d.comb += self.do_complete.eq(1)
-            m.d.sync += [self.line.eq(Cat(self._half, zero)), self._half_valid.eq(0)]
+            m.d.comb += [self.do_complete.eq(1), self._line.eq(Cat(self._half, zero))]
+            m.d.sync += self._half_valid.eq(0)
 
     def put_line(self, line, *, wanted):
         """Takes a 16-bit word, which is a line, if `wanted`."""
         m = self._m
         with m.If(self._do_word & wanted):
-            m.d.comb += self.do_complete.eq(1)
-            m.d.sync += self.line.eq(line)
+            m.d.comb += [self.do_complete.eq(1), self._line.eq(line)]

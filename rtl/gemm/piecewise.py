@@ -29,7 +29,7 @@ class Piecewise(wiring.Component):
     A table of 256 x 32 bits and one multiplier a lane.
     """
 
-    latency = 3
+    latency = 4
 
     def __init__(self, n):
         self._n = n
@@ -44,14 +44,15 @@ class Piecewise(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        enables = [Signal(name=f"enable_{stage}") for stage in range(2)]
-        m.d.sync += [enables[0].eq(self.enable), enables[1].eq(enables[0])]
+        enables = [Signal(name=f"enable_{stage}") for stage in range(3)]
+        m.d.sync += [later.eq(enable) for later, enable in zip(enables, [self.enable, *enables])]
         for lane in range(self._n):
             m.submodules[f"table_{lane}"] = table = memory.Memory(
                 shape=SegmentRecord, depth=SEGMENTS, init=[]
             )
             write_port, read_port = table.write_port(), table.read_port()
-            values = [Signal(signed(16), name=f"value_{stage}_{lane}") for stage in range(2)]
+            values = [Signal(signed(16), name=f"value_{stage}_{lane}") for stage in range(3)]
+            segment = Signal(SegmentRecord, name=f"segment_{lane}")
             base = Signal(signed(16), name=f"base_{lane}")
             product = Signal(signed(25), name=f"product_{lane}")
             m.d.comb += [
@@ -61,15 +62,17 @@ class Piecewise(wiring.Component):
                 read_port.addr.eq(self.i[lane].as_unsigned()[8:] ^ 0x80),
             ]
             m.d.sync += [
-                values[0].eq(self.i[lane]),
-                base.eq(read_port.data.base),
-                product.eq(read_port.data.slope * values[0].as_unsigned()[:8]),
-                values[1].eq(values[0]),
+                later.eq(value) for later, value in zip(values, [self.i[lane], *values])
+            ]
+            m.d.sync += [
+                segment.eq(read_port.data),
+                base.eq(segment.base),
+                product.eq(segment.slope * values[1].as_unsigned()[:8]),
                 self.o[lane].eq(
                     Mux(
-                        enables[1],
+                        enables[2],
                         saturate(base + round_half_up(product, 8), signed(16)),
-                        values[1],
+                        values[2],
                     )
                 ),
             ]

@@ -50,23 +50,26 @@ class RowStatistics(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         n = self._config.array_n
-        valid, first, final, init = Signal(), Signal(), Signal(), Signal()
+        valid, final = Signal(), Signal()
+        from_slot, anew = Signal(), Signal()  # what a tile's first word is added to; else what is at hand
         kind = Signal(2)
         slot, running_slot = Signal(self._config.slot_bits), Signal(self._config.slot_bits)
-        running_valid, keep = Signal(), Signal()
-        m.d.sync += [
-            valid.eq(self.valid & (self.kind != Statistics.NONE)),
-            first.eq(self.first),
-            final.eq(self.final),
-            init.eq(self.init),
-            kind.eq(self.kind),
-            slot.eq(self.slot),
-        ]
+        running_valid, at_hand = Signal(), Signal()
         # The slot's last write may be one cycle old, so what is still at hand isn't read again.
         m.d.comb += [
             self.carry_on.slot.eq(self.slot),
             self.carry_on.enable.eq(self.valid),
-            keep.eq(running_valid & (running_slot == slot)),
+            at_hand.eq(
+                Mux(valid, slot == self.slot, running_valid & (running_slot == self.slot))
+            ),
+        ]
+        m.d.sync += [
+            valid.eq(self.valid & (self.kind != Statistics.NONE)),
+            from_slot.eq(self.first & ~self.init & ~at_hand),
+            anew.eq(self.first & self.init),
+            final.eq(self.final),
+            kind.eq(self.kind),
+            slot.eq(self.slot),
         ]
         with m.If(valid):
             m.d.sync += [running_slot.eq(slot), running_valid.eq(1)]
@@ -85,9 +88,9 @@ class RowStatistics(wiring.Component):
                 square.eq((self.i[lane] * self.i[lane]).as_unsigned()),
             ]
             m.d.comb += before.eq(running)
-            with m.If(first & ~keep):
+            with m.If(from_slot):
                 m.d.comb += before.eq(self.carry_on.lanes[lane])
-            with m.If(first & init):
+            with m.If(anew):
                 m.d.comb += [
                     before.sum.eq(Mux(kind == Statistics.MAX, -(1 << 15), 0)),
                     before.squares.eq(0),
