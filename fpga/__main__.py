@@ -20,6 +20,7 @@ def main(arguments=None):
     report.add_argument("--preset", default="edge8", help=f"one of {', '.join(PRESETS)}")
     report.add_argument("--component", default="top", help=f"one of {', '.join(COMPONENTS)}")
     report.add_argument("--seed", type=int, default=1, help="of the placer")
+    report.add_argument("--depth", type=int, default=1, help="levels of components to tell apart")
     options = parser.parse_args(arguments)
     try:
         result, path = make_report(
@@ -27,6 +28,7 @@ def main(arguments=None):
             component_name=options.component,
             device=ECP5_85F,
             seed=options.seed,
+            depth=options.depth,
         )
     except (ValueError, ToolError) as error:
         print(f"error: {error}", file=sys.stderr)

@@ -4,7 +4,7 @@ import hashlib
 import json
 
 from fpga.harness import Harness
-from fpga.netlist import borders, count_cells, netlist_cells, synthesis_script
+from fpga.netlist import SOURCE, Owners, count_cells, netlist_cells, synthesis_script
 from fpga.timing import critical_path, fmax_mhz
 from fpga.tools import PLACE_PHASES, SYNTHESIS_PHASES, run_tool
 from rtl.verilog import convert
@@ -16,7 +16,7 @@ TARGET_MHZ = 80
 """What the tools are asked for: above what is needed, so that they don't stop there."""
 
 
-def synthesise(component, *, folder, phase):
+def synthesise(component, *, folder, depth, phase):
     """Writes `component` in its harness as Verilog and maps it to ECP5 cells, below `folder`.
 
     A netlist that is there already, of the same Verilog and script, is used again.
@@ -25,6 +25,8 @@ def synthesise(component, *, folder, phase):
     ----------
     component : wiring.Component
     folder : Path
+    depth : int
+        Levels of components that are counted apart.
     phase : callable
         Called with a phase's name; returns a context manager around the phase, whose value is
         called with a sub-phase and the seconds since the start.
@@ -36,11 +38,8 @@ def synthesise(component, *, folder, phase):
     """
     with phase("Verilog"):
         verilog = convert(Harness(component), name=TOP)
-        (folder / "harness.v").write_text(verilog)
-        modules = borders(verilog, TOP)
-        script = synthesis_script(
-            source="harness.v", top=TOP, modules=modules.values(), netlist="netlist.json"
-        )
+        (folder / SOURCE).write_text(verilog)
+        script = synthesis_script(top=TOP, netlist="netlist.json")
         (folder / "synthesis.ys").write_text(script)
     digest = hashlib.sha256((verilog + script).encode()).hexdigest()
     stamp, netlist = folder / "netlist.sha256", folder / "netlist.json"
@@ -57,7 +56,7 @@ def synthesise(component, *, folder, phase):
             )
         stamp.write_text(digest)
     with phase("counting cells"):
-        return count_cells(netlist_cells(netlist, TOP), modules)
+        return count_cells(netlist_cells(netlist, TOP), Owners(verilog, depth))
 
 
 def totals(counts):

@@ -1,10 +1,11 @@
 """Synthesis: from Verilog to a netlist of the device's cells, and the cells by component."""
 
+import bisect
 import json
 import re
 from collections import Counter
 
-__all__ = ["borders", "count_cells", "netlist_cells", "synthesis_script"]
+__all__ = ["Owners", "count_cells", "netlist_cells", "synthesis_script"]
 
 COUNTED = {
     "LUT4": {"lut4": 1},
@@ -16,81 +17,85 @@ COUNTED = {
     "TRELLIS_DPR16X4": {"lut_ram": 1},
 }
 
-
-def borders(verilog, top):
-    """Modules one level below the harness' component `top`, by the names Amaranth gives them.
-
-    Returns a dict from the path below `top` to the Verilog module's name.
-    """
-    names = re.findall(r"^module \\?([^\s(]+)", verilog, re.MULTILINE)
-    prefix = f"{top}.component."
-    return {
-        name[len(prefix) :]: name
-        for name in names
-        if name.startswith(prefix) and "." not in name[len(prefix) :]
-    }
+SOURCE = "harness.v"
 
 
-def synthesis_script(*, source, top, modules, netlist):
-    """A Yosys script that maps `source` to ECP5 cells with the borders of `modules` intact, and that of
-    the harness' component.
-
-    Everything below such a module is flattened into it. Its border is dissolved only when all logic
-    is mapped, so that each cell of the netlist that is placed and routed belongs to one component:
-    the figures by component add up to the whole.
-    """
-    keep = [f"setattr -mod -set keep_hierarchy 1 \\{name}" for name in [f"{top}.component", *modules]]
-    return "\n".join(
-        [
-            f"read_verilog {source}",
-            *keep,
-            f"synth_ecp5 -top {top}",
-            "setattr -mod -unset keep_hierarchy *",
-            "flatten",
-            "opt_clean",
-            f"write_json {netlist}",
-            "",
-        ]
-    )
+def synthesis_script(*, top, netlist):
+    """A Yosys script that maps SOURCE, flattened, to ECP5 cells in the JSON file `netlist`."""
+    return f"read_verilog {SOURCE}\nsynth_ecp5 -top {top} -json {netlist}\n"
 
 
 def netlist_cells(path, top):
-    """(name, type) of each cell of module `top` in Yosys' JSON netlist `path`."""
+    """(name, type, source attribute) of each cell of module `top` in Yosys' JSON netlist `path`."""
     with open(path) as file:
         cells = json.load(file)["modules"][top]["cells"]
-    return [(name, cell["type"]) for name, cell in cells.items()]
+    return [(name, cell["type"], cell["attributes"].get("src", "")) for name, cell in cells.items()]
 
 
-def _path(name):
-    """A flattened cell's hierarchical name without Yosys' decorations."""
-    return name.removeprefix("$flatten").replace("\\", "")
+class Owners:
+    """Which component a cell of a flattened netlist belongs to.
+
+    Registers and multipliers still name the Verilog line that they come from, and memories their module.
+    A LUT has lost both; it is owned by the component of the net that Yosys named it after: the one it
+    drives, or one next to it. So LUTs at borders may be counted to the neighbour; nothing is lost.
+
+    Parameters
+    ----------
+    verilog : str
+        With modules named as Amaranth names them: the path below the top, joined by dots.
+    depth : int
+        Levels of components to tell apart below the harness' component.
+    """
+
+    def __init__(self, verilog, depth):
+        self._depth = depth
+        self._first_lines, self._paths = [0], [[]]
+        for number, line in enumerate(verilog.splitlines(), 1):
+            match = re.match(r"module \\?([^\s(]+)", line)
+            if match:
+                self._first_lines.append(number)
+                self._paths.append(match[1].split(".")[1:])
+        self._known = {tuple(path) for path in self._paths}
+
+    @property
+    def names(self):
+        """All owners there can be, outermost first within each component."""
+        paths = [path[1:] for path in self._paths if path[:1] == ["component"]]
+        names = {self._name(["component", *path]): None for path in sorted(paths) if path}
+        return [*names, "(wiring)", "(harness)"]
+
+    def _name(self, path):
+        if path[:1] != ["component"]:
+            return "(harness)"
+        return ".".join(path[1 : 1 + self._depth]) or "(wiring)"
+
+    def owner(self, name, source):
+        """The owner of the cell called `name` with the source attribute `source`."""
+        line = re.search(rf"\b{re.escape(SOURCE)}:(\d+)\.", source)
+        if line:
+            return self._name(self._paths[bisect.bisect(self._first_lines, int(line[1])) - 1])
+        path = name.removeprefix("$flatten").replace("\\", "").split(".")
+        while path and tuple(path) not in self._known:
+            path.pop()
+        return self._name(path)
 
 
-def count_cells(cells, components):
+def count_cells(cells, owners):
     """Resources by component.
 
     Parameters
     ----------
-    cells : list of (name, type)
-    components : iterable of str
-        Names of the submodules of the harness' component.
+    cells : list of (name, type, source)
+    owners : Owners
 
     Returns
     -------
     dict of str to Counter
-        `lut4` (carry cells count two), `ff`, `block_ram`, `dsp`, `lut_ram` (16 x 4 bits) for each of
-        `components`, for `(wiring)`, the component's own logic, and for `(harness)`.
+        `lut4` (carry cells count two), `ff`, `block_ram`, `dsp`, `lut_ram` (16 x 4 bits) for each
+        component that has any, for `(wiring)`, the reported component's own logic, and for `(harness)`.
     """
-    counts = {name: Counter() for name in [*components, "(wiring)", "(harness)"]}
-    for name, kind in cells:
-        if kind not in COUNTED:
-            continue
-        first, *rest = _path(name).split(".")
-        if first != "component":
-            owner = "(harness)"
-        elif len(rest) > 1 and rest[0] in counts:
-            owner = rest[0]
-        else:
-            owner = "(wiring)"
-        counts[owner].update(COUNTED[kind])
-    return counts
+    counts = {name: Counter() for name in owners.names}
+    for name, kind, source in cells:
+        if kind in COUNTED:
+            counts[owners.owner(name, source)].update(COUNTED[kind])
+    return {name: count for name, count in counts.items() if count}

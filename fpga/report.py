@@ -51,7 +51,7 @@ def over_capacity(used, capacity):
     ]
 
 
-def make_report(*, preset_name, component_name, device, seed, console=None):
+def make_report(*, preset_name, component_name, device, seed, depth=1, console=None):
     """Synthesises, places and routes a component, and writes its `report.json`.
 
     Placing is left out if the mapped cells are more than the device has; `fits` tells.
@@ -62,6 +62,8 @@ def make_report(*, preset_name, component_name, device, seed, console=None):
     device : Device
     seed : int
         Of the placer.
+    depth : int
+        Levels of components that are counted apart.
     console : rich.console.Console, optional
         For progress.
 
@@ -85,7 +87,7 @@ def make_report(*, preset_name, component_name, device, seed, console=None):
     folder.mkdir(parents=True, exist_ok=True)
     phase = _phases(console or Console(stderr=True))
 
-    counts = synthesise(unit, folder=folder, phase=phase)
+    counts = synthesise(unit, folder=folder, depth=depth, phase=phase)
     used = totals(counts)
     report = {
         "preset": preset_name,
@@ -108,8 +110,8 @@ def print_report(report, console):
     """Prints a report as a table."""
     table = Table(
         title=f"{report['component']} of {report['preset']} on {report['device']}",
-        caption="LUT4 with two for each carry cell, without LUT RAM. One netlist is counted, placed and "
-        "routed; components are optimised each within its border.",
+        caption="LUT4: with two for each carry cell, without LUT RAM, counted to the component of the net "
+        "they are named after; a few at the borders are a neighbour's. The netlist is flattened.",
     )
     table.add_column("component")
     for title in COLUMNS.values():

