@@ -1,9 +1,12 @@
 """Output projection, FFN, and both LayerNorms, block of row panels by block.
 
 Every linear layer has its weight panels outside and its row panels inside, one command a weight panel. The
-last weight panel's tiles complete one row panel each, whose LayerNorm runs under the tiles that follow.
+last weight panel's tiles complete one row panel each, whose LayerNorm runs under the tiles that follow. Where
+a LayerNorm takes longer than such a tile, the last few weight panels are used together, row panel by row panel,
+so that row panels aren't completed faster than the vector engine follows.
 """
 
+from compiler.predict import vector_cycles
 from rtl.isa import Opcode, Statistics
 
 __all__ = ["emit_feedforward"]
@@ -34,8 +37,9 @@ class _Block:
             context = e.plan.line("context_block")
         else:
             context = e.plan.line("context") + self.block.start * context_lines
-        self._accumulate("output", layout.output, context, context_lines, e.layer.hidden)
-        self._attention_norms()
+        self._accumulate(
+            "output", layout.output, context, context_lines, e.layer.hidden, self._attention_norm
+        )
         following = self.number + 1 < len(e.plan.blocks)
         if following and e.plan.residual_sets > 1:
             e.load_residual(self.number + 1)
@@ -43,26 +47,29 @@ class _Block:
             e.load_context(self.number + 1)
         self._intermediate()
         hidden = e.plan.line("hidden")
-        self._accumulate("down", layout.down, hidden, layout.hidden.k // 2, e.layer.ffn)
-        self._output_norms()
+        self._accumulate(
+            "down", layout.down, hidden, layout.hidden.k // 2, e.layer.ffn, self._output_norm
+        )
         if following and e.plan.residual_sets == 1:
             e.load_residual(self.number + 1)
 
-    def _accumulate(self, operation, panels, operand, operand_lines, features):
-        """A linear layer added to the int16 panels in place, with their moments."""
-        e = self.e
-        for first, _ in enumerate(panels):
-            panel, line = e.weights.take()
-            place = self.residual + panel.tile.first
+    def _accumulate(self, operation, panels, operand, operand_lines, features, norm):
+        """A linear layer added to the int16 panels in place, with their moments; then `norm` of each panel."""
+        e, rows = self.e, len(self.block)
+
+        def tiles(first, taken, row, count):
+            panel, line = taken
+            place = self.residual + row * e.layer.hidden + panel.tile.first
+            start = self.block.start + row
             e.add(
                 Opcode.GEMM,
                 operation,
-                macs=e.rows_of(self.block) * panel.tile.columns * features,
-                a_addr=operand,
+                macs=e.rows_of(range(start, start + count)) * panel.tile.columns * features,
+                a_addr=operand + row * operand_lines,
                 a_stride=operand_lines,
                 b_addr=line,
                 k=panel.k,
-                count=len(self.block),
+                count=count,
                 columns=panel.tile.columns,
                 params=1,
                 param_addr=line + panel.records,
@@ -73,11 +80,37 @@ class _Block:
                 c_addr=place,
                 c_stride=e.layer.hidden,
                 statistics=Statistics.MOMENTS,
-                statistics_init=first == 0,
-                slot=0,
+                statistics_init=first,
+                slot=row,
                 slot_step=1,
             )
+
+        together = self._together(panels)
+        alone = len(panels) - together
+        for number in range(alone):
+            tiles(number == 0, e.weights.take(), 0, rows)
             e.weights.release()
+        if together == 1:
+            tiles(alone == 0, e.weights.take(), 0, rows)
+            for row in range(rows):
+                norm(row)
+        else:
+            held = [e.weights.take() for _ in range(together)]
+            for row in range(rows):
+                for number, taken in enumerate(held):
+                    tiles(alone + number == 0, taken, row, 1)
+                norm(row)
+        for _ in range(together):
+            e.weights.release()
+
+    def _together(self, panels):
+        """Last weight panels to use together: their tiles of one row panel take as long as its LayerNorm."""
+        e = self.e
+        if len(self.block) == 1:
+            return 1
+        wanted = -(-vector_cycles(Opcode.LAYERNORM, e.layer.hidden) // max(panels[0].k, e.n))
+        room = e.plan.buffers["ring"][1] // panels[0].lines - 1  # one panel of what follows
+        return max(1, min(wanted, room, len(panels)))
 
     def _intermediate(self):
         e = self.e
@@ -114,54 +147,53 @@ class _Block:
             )
             e.weights.release()
 
-    def _attention_norms(self):
+    def _attention_norm(self, row):
         """In place for the residual stream; int8 and residues for the FFN."""
         e, norm = self.e, self.e.layer.attention_norm
         order = e.layout.middle
-        residues = int((norm.residue).sum())
-        for place in range(len(self.block)):
-            source = self.residual + place * e.layer.hidden
-            target = e.plan.line("middle") + place * order.k // 2
-            e.add(
-                Opcode.LAYERNORM,
-                "attention_norm",
-                residue_words=(residues,),
-                write16=1,
-                write8=1,
-                residue=residues > 0,
-                src_addr=source,
-                slot=place,
-                dst16_addr=source,
-                dst8_addr=target,
-                residue_addr=target + order.words // 2 if residues else 0,
-                words=e.layer.hidden,
-                gamma_shift=norm.gamma_shift,
-                mult_shift=norm.mult_shift,
-                param_addr=e.plan.line("attention_norm"),
-                epsilon=norm.epsilon,
-            )
+        residues = int(norm.residue.sum())
+        source = self.residual + row * e.layer.hidden
+        target = e.plan.line("middle") + row * order.k // 2
+        e.add(
+            Opcode.LAYERNORM,
+            "attention_norm",
+            residue_words=(residues,),
+            write16=1,
+            write8=1,
+            residue=residues > 0,
+            src_addr=source,
+            slot=row,
+            dst16_addr=source,
+            dst8_addr=target,
+            residue_addr=target + order.words // 2 if residues else 0,
+            words=e.layer.hidden,
+            gamma_shift=norm.gamma_shift,
+            mult_shift=norm.mult_shift,
+            param_addr=e.plan.line("attention_norm"),
+            epsilon=norm.epsilon,
+        )
 
-    def _output_norms(self):
-        """In place, then to DRAM, panel by panel."""
+    def _output_norm(self, row):
+        """In place, then to DRAM."""
         e, norm = self.e, self.e.layer.output_norm
         lines = e.layer.hidden
-        for place, panel in enumerate(self.block):
-            source = self.residual + place * lines
-            e.add(
-                Opcode.LAYERNORM,
-                "output_norm",
-                write16=1,
-                src_addr=source,
-                slot=place,
-                dst16_addr=source,
-                words=lines,
-                gamma_shift=norm.gamma_shift,
-                param_addr=e.plan.line("output_norm"),
-                epsilon=norm.epsilon,
-            )
-            e.store(
-                f"output.panel{panel}",
-                e.layout.output16.address + panel * lines * e.config.line_bytes,
-                source,
-                lines,
-            )
+        panel = self.block.start + row
+        source = self.residual + row * lines
+        e.add(
+            Opcode.LAYERNORM,
+            "output_norm",
+            write16=1,
+            src_addr=source,
+            slot=row,
+            dst16_addr=source,
+            words=lines,
+            gamma_shift=norm.gamma_shift,
+            param_addr=e.plan.line("output_norm"),
+            epsilon=norm.epsilon,
+        )
+        e.store(
+            f"output.panel{panel}",
+            e.layout.output16.address + panel * lines * e.config.line_bytes,
+            source,
+            lines,
+        )

@@ -9,7 +9,16 @@ from dataclasses import dataclass
 
 from rtl.isa import COMMAND_BYTES, Engine, Opcode
 
-__all__ = ["Prediction", "Timing", "predict"]
+__all__ = ["Prediction", "Timing", "predict", "vector_cycles"]
+
+WORD_CYCLES = 2  # of a vector pass, measured while the array works: they share the scratchpad
+PASS_CYCLES = 20  # that a vector pass takes beside its words
+SCALE_CYCLES = {Opcode.SOFTMAX: 29, Opcode.LAYERNORM: 90}  # 1/sum, 1/deviation (rtl/vector/row_scale.py)
+
+
+def vector_cycles(opcode, words):
+    """Cycles of a pass of the vector engine."""
+    return WORD_CYCLES * words + PASS_CYCLES + SCALE_CYCLES.get(opcode, 0)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -21,17 +30,13 @@ class Timing:
     memory : from an address to its first beat, and from a last beat to its acknowledgement
     dispatch : from a command's fetch to its engine
     drain : from a tile's last drained column to its post1
-    vector : from a pass's start to its first word, and from its last word to its post
     semaphore : from a post to the start of who waited for it
-    command : between two passes of the vector engine
     """
 
     memory: int = 100
     dispatch: int = 8
     drain: int = 16
-    vector: int = 30
     semaphore: int = 4
-    command: int = 8
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,7 +48,7 @@ class Prediction:
     cycles : int
         From the doorbell to the last acknowledgement.
     busy : dict
-        Cycles by engine: array steps, DMA beats, vector words.
+        Cycles by engine: array steps, DMA beats, vector passes.
     macs : int
     utilization : float
         macs / (N² · cycles).
@@ -137,9 +142,9 @@ class _Model:
             self._busy[engine] += beats
         elif engine == Engine.VECTOR and "src_addr" in command.fields:
             words = command.get("words") or {Opcode.FACTORS: 2, Opcode.TABLE: 128}[command.opcode]
-            done = start + words + 2 * timing.vector
-            self._free[engine] = start + words + timing.command
-            self._busy[engine] += words
+            cycles = vector_cycles(command.opcode, words)
+            done = self._free[engine] = start + cycles
+            self._busy[engine] += cycles
         else:
             done = self._free[engine] = start
         self._post(command, "post0", done)

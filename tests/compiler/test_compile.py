@@ -112,13 +112,13 @@ def test_base_moves_everything():
         assert program.window[0] <= address and address + len(content) <= program.window[1]
 
 
-@pytest.mark.parametrize("name", ["edge16", "server32"])
-def test_minilm_keeps_the_array_busy(name):
+@pytest.mark.parametrize(("name", "least"), [("edge8", 0.998), ("edge16", 0.994), ("server32", 0.975)])
+def test_minilm_keeps_the_array_busy(name, least):
     """At S = 128 with no duplicates, so that only the schedule counts."""
     layer = random_layer(seed=4, heads=12, head_dim=32, ffn=1536, duplicates=(0, 0, 0, 0))
     program = compile_layer(layer, preset(name), seq=128)
     prediction = predict(program)
-    assert prediction.utilization >= 0.98
+    assert prediction.utilization >= least
     assert not any(command.opcode == Opcode.BARRIER for command in program.commands)
     # Two things are exposed: the first panels' loads, and the last panel's LayerNorm and store.
     assert sum(cycles for cycles, _ in prediction.idle) < 3000

@@ -6,7 +6,7 @@ from rtl.isa import Opcode, semaphore
 from tests.compiler.layers import random_layer
 
 CONFIG = preset("edge16")
-TIMING = Timing(memory=100, dispatch=0, drain=10, vector=10, semaphore=1, command=2)
+TIMING = Timing(memory=100, dispatch=0, drain=10, semaphore=1)
 
 
 def run(*commands):
