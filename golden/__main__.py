@@ -63,30 +63,32 @@ def _unit_table():
 
 
 def _print_layers(console, encoder, layers, counts, sentences):
-    table = Table(title=f"Layers of {encoder.name} against PyTorch, {len(sentences)} unseen sentences")
-    for column in ("layer", "duplicates", "cosine mean", "cosine min", "SNR dB", "largest error", "tokens"):
-        table.add_column(column, justify="right")
+    """A table for each layer, as soon as it is measured."""
     calibration = quantize.calibration_sentences(encoder)
-    with console.status("measuring") as status:
-        for index in layers:
-            status.update(f"layer {index}: tracing {len(calibration)} calibration sentences")
+    for index in layers:
+        table = Table(
+            title=f"{encoder.name} layer {index} against PyTorch, {len(sentences)} unseen sentences"
+        )
+        for column in ("duplicates", "cosine mean", "cosine min", "SNR dB", "largest error", "tokens"):
+            table.add_column(column, justify="right")
+        with console.status(f"layer {index}: tracing {len(calibration)} calibration sentences") as status:
             trace = floating.trace_layer(encoder, calibration, index)
             weights = floating.layer_weights(encoder, index)
             for duplicates in counts:
-                shown = _shown(duplicates)
-                status.update(f"layer {index}: duplicates {shown}")
+                status.update(f"layer {index}: duplicates {_shown(duplicates)}")
                 layer = quantize.quantize_trace(weights, trace, duplicates)
-                result = layer_agreement(encoder, index, layer, sentences)
-                table.add_row(
-                    str(index),
-                    shown,
-                    f"{result.cosine_mean:.5f}",
-                    f"{result.cosine_min:.5f}",
-                    f"{result.snr_db:.1f}",
-                    f"{result.max_error:.3f}",
-                    str(result.tokens),
-                )
-    console.print(table)
+                table.add_row(_shown(duplicates), *_figures(layer_agreement(encoder, index, layer, sentences)))
+        console.print(table)
+
+
+def _figures(result):
+    return (
+        f"{result.cosine_mean:.5f}",
+        f"{result.cosine_min:.5f}",
+        f"{result.snr_db:.1f}",
+        f"{result.max_error:.3f}",
+        str(result.tokens),
+    )
 
 
 def _duplicates(option):

@@ -89,6 +89,24 @@ def test_linear_layers_against_plain_python(reduced):
     scores = query @ key.T * int(layer.score_mult[1])
     shift = int(layer.score_shift[1])
     assert np.array_equal(result["scores"][1], np.clip((scores + (1 << shift >> 1)) >> shift, -32768, 32767))
+    check_context(layer, result)
+
+
+def check_context(layer, result):
+    """Context and its residues from P, V and the row factor, in Python's integers."""
+    wide = np.empty((len(result["value"]), layer.hidden), dtype=np.int64)
+    for feature, column in enumerate(result["value"].T.tolist()):
+        head = feature // layer.head_dim
+        for row, probabilities in enumerate(result["probabilities"][head].tolist()):
+            shift = max(int(result["softmax_shift"][head, row]) - int(layer.context_gain[head]), 0)
+            total = sum(p * v for p, v in zip(probabilities, column, strict=True))
+            wide[row, feature] = (total * int(result["softmax_mult"][head, row]) + (1 << shift >> 1)) >> shift
+    cut = (wide - np.clip(wide, -128, 127))[:, layer.context_residue]
+    expected = np.concatenate([np.clip(wide, -128, 127), np.clip(cut, -128, 127)], axis=1)
+    assert np.array_equal(result["context"], expected)
+    exact = result["probabilities"][0] / result["probabilities"][0].sum(axis=1, keepdims=True)
+    value = result["value"][:, : layer.head_dim] * 2.0 ** layer.context_gain[0]
+    assert np.abs(wide[:, : layer.head_dim] - exact @ value).max() < 0.51
 
 
 def test_weights_of_duplicates_are_copies(reduced):
