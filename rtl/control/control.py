@@ -135,7 +135,7 @@ class Control(wiring.Component):
             self.abort.eq(supervisor.abort),
             watchdog.running.eq(supervisor.running),
             watchdog.progress.eq(
-                semaphores.granted | ~semaphores.idle | sequencer.dispatched | ~fetcher.idle
+                semaphores.granted | ~semaphores.idle | sequencer.dispatched | fetcher.reading
             ),
             counters.start.eq(supervisor.start),
             counters.counting.eq(supervisor.counting),

@@ -38,7 +38,9 @@ class Fetcher(wiring.Component):
     finished : Out(1)
         Every command has been taken.
     idle : Out(1)
-        No read is on its way.
+        No read is on its way, and nothing that was read waits to be taken.
+    reading : Out(1)
+        A read is on its way.
 
     Parameters
     ----------
@@ -60,6 +62,7 @@ class Fetcher(wiring.Component):
                 "fault": Out(FaultSignature),
                 "finished": Out(1),
                 "idle": Out(1),
+                "reading": Out(1),
             }
         )
 
@@ -79,6 +82,7 @@ class Fetcher(wiring.Component):
         burst_addr = Signal(addr_bits + 1)  # with the top bit set: past the end of the address space
         bursts_left = Signal(32 + (command_beats // burst_beats - 1).bit_length())
         room = Signal(range(capacity + 1), init=capacity)
+        coming = Signal(range(capacity + 1))  # beats that were asked for and aren't here yet
         do_issue, do_beat = Signal(), Signal()
         m.d.comb += [
             self.dram.ar.valid.eq(checked & inside & (room >= burst_beats) & ~self.abort),
@@ -86,7 +90,11 @@ class Fetcher(wiring.Component):
             self.dram.ar.payload.len.eq(burst_beats - 1),
             do_issue.eq(self.dram.ar.valid & self.dram.ar.ready),
             self.idle.eq(room == capacity),
+            self.reading.eq(coming != 0),
         ]
+        m.d.sync += coming.eq(
+            coming + Mux(do_issue, burst_beats, 0) - (beats.i.valid & beats.i.ready)
+        )
         m.d.sync += room.eq(room - Mux(do_issue, burst_beats, 0) + do_beat)
         with m.If(do_issue):
             m.d.sync += [
