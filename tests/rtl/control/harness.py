@@ -171,7 +171,8 @@ class Harness:
                 self.bursts.append(addr)
                 due = self.cycle + self.rng.randint(*self.latency)
                 self.reads += [(due, addr + n * size, n == length) for n in range(length + 1)]
-            if r_beat and r_ready:
+            assert r_ready or not r_beat, "read data are held up"
+            if r_beat:
                 self.reads.popleft()
                 r_beat = None
             if not r_beat and self.reads and self.reads[0][0] <= self.cycle and self.rng.random() < 0.8:

@@ -1,4 +1,4 @@
-"""CommandQueue and FirstFault by themselves."""
+"""CommandQueue, FirstFault and Watchdog by themselves."""
 
 import random
 
@@ -8,6 +8,7 @@ from rtl.config import PRESETS
 from rtl.control.command_queue import CommandQueue
 from rtl.control.first_fault import FirstFault
 from rtl.control.sequencer import ENGINES
+from rtl.control.watchdog import Watchdog
 from rtl.isa import COMMAND_BITS, FaultReason, Opcode, reserved_mask
 from tests.rtl.streams import PATTERNS, Pace, collect, feed, run
 
@@ -63,5 +64,44 @@ def test_first_fault_is_the_lowest_index_of_its_cycle(count):
         if expected:
             first = ctx.get(dut.first)
             assert (first.fault.index, first.engine) == (expected[0], expected[2])
+
+    run(dut, bench)
+
+
+@pytest.mark.parametrize("idle, waiting, active, progress, stuck", [
+    ("1111", "0100", "0000", 0, True),
+    ("1011", "0100", "0000", 0, True),
+    ("1001", "0110", "0000", 0, True),
+    ("1011", "0100", "0100", 0, False),
+    ("1101", "0100", "0000", 0, False),
+    ("1111", "0000", "0000", 0, False),
+    ("1111", "0100", "0000", 1, False),
+])
+def test_watchdog(idle, waiting, active, progress, stuck):
+    """Strings are one digit an engine; what isn't idle and waits is stuck unless it is active."""
+    dut = Watchdog()
+
+    async def bench(ctx):
+        for number in range(len(ENGINES)):
+            ctx.set(dut.idle[number], int(idle[number]))
+            ctx.set(dut.waiting[number], int(waiting[number]))
+            ctx.set(dut.active[number], int(active[number]))
+            ctx.set(dut.index[number], 50 + number)
+        ctx.set(dut.progress, progress)
+        await ctx.tick().repeat(20)
+        ctx.set(dut.running, 1)
+        fired = []
+        for cycle in range(300):
+            await ctx.tick()
+            faults = [number for number, fault in enumerate(dut.fault) if ctx.get(fault.valid)]
+            if faults:
+                fired.append((cycle, faults))
+                for number in faults:
+                    assert ctx.get(dut.fault[number].payload.reason) == FaultReason.DEADLOCK
+                    assert ctx.get(dut.fault[number].payload.index) == 50 + number
+        if stuck:
+            assert fired == [(255, [n for n in range(4) if waiting[n] == "1"])]
+        else:
+            assert not fired
 
     run(dut, bench)

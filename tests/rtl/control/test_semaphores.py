@@ -102,6 +102,12 @@ def test_counts_are_exact_at_the_limits():
         assert await granted(ctx, dut, 3, 3, port=2)
         assert await granted(ctx, dut, 3, 1, port=1)
         assert not await granted(ctx, dut, 3, 1)
+        # A grant is given once.
+        await post(ctx, dut, 0, 9)
+        assert await granted(ctx, dut, 0, 3)
+        await ctx.tick().repeat(4)
+        assert await granted(ctx, dut, 0, 6)
+        assert not await granted(ctx, dut, 0, 1)
 
     run(dut, bench)
 
@@ -126,6 +132,7 @@ def test_faults_name_reason_and_port(first, second, reason):
         await ctx.tick().until(dut.fault_valid)
         assert ctx.get(dut.fault_reason) == reason
         assert ctx.get(dut.fault_port) == 1
+        assert await granted(ctx, dut, *first)
 
     run(dut, bench, timeout=100)
 

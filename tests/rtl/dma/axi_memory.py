@@ -15,7 +15,7 @@ class AxiMemory:
 
     Asserts that bursts are whole beats, INCR, within 4 KiB and `window`, that payloads are stable
     while they wait, that `wlast` is where it must be, and that strobes are all or nothing. Read
-    bursts of different IDs come back in any order, never interleaved.
+    bursts of different IDs come back in any order, never interleaved, and must always be taken at once.
 
     Parameters
     ----------
@@ -128,8 +128,8 @@ class AxiMemory:
                     self._writes.popleft()
                     due = max(self._due(), self._responses[-1][0] if self._responses else 0)
                     self._responses.append((due, self._response(addrs)))
-            if r_beat and rready:
-                r_beat = None
+            assert rready or not r_beat, "read data are held up"
+            r_beat = None
             if b_beat and bready:
                 b_beat = None
 

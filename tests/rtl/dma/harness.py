@@ -32,6 +32,8 @@ class Harness:
         Waits, each granted once `grant(engine, semaphore, amount)` allows it.
     on_post : callable or None
         Called with (engine, semaphore, amount) at a post.
+    post_from : int
+        Cycle from which on posts are taken.
     """
 
     def __init__(self, config, *, window=None, size=1 << 16, base=0, pattern="often", seed=0, **memory):
@@ -48,6 +50,7 @@ class Harness:
         self.active = [[], []]
         self.grant = lambda engine, semaphore, amount: True
         self.on_post = None
+        self.post_from = 0
         self.queues = (deque(), deque())
         self.cycle = 0
         self._pace = {n: Pace(pattern, seed + 200 + k) for k, n in enumerate(("wait", "post", "write", "read"))}
@@ -132,7 +135,7 @@ class Harness:
                     bool(ctx.get(dut.wait[n].valid)) and self.grant(n, *units)
                     and self._pace["wait"].willing()
                 )
-                ready["post"][n] = self._pace["post"].willing()
+                ready["post"][n] = self.cycle >= self.post_from and self._pace["post"].willing()
                 ctx.set(dut.wait[n].ready, ready["wait"][n])
                 ctx.set(dut.post[n].ready, ready["post"][n])
             for name in ("write", "read"):
