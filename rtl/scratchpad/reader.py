@@ -1,13 +1,13 @@
 """Streams ranges of lines out of the scratchpad."""
 
-from amaranth.hdl import Module, Signal
+from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from rtl.isa import FaultReason
 from rtl.scratchpad.scratchpad import Scratchpad
 from rtl.signatures import FaultSignature, LineRange, read_port
-from rtl.stream import Queue, connect_streams
+from rtl.stream import Queue, Register, connect_streams
 
 __all__ = ["LineReader"]
 
@@ -55,41 +55,55 @@ class LineReader(wiring.Component):
         m.submodules.lines = lines = Queue(config.line_bits, self._depth)
         connect_streams(m, lines.o, self.o)
 
+        # Whoever asks does not wait for the scratchpad's answer in the same cycle.
+        m.submodules.ranges = ranges = Register(LineRange)
+        failed = Signal()
+        m.d.comb += [
+            ranges.i.payload.eq(self.i.payload),
+            ranges.i.valid.eq(self.i.valid & ~failed),
+            self.i.ready.eq(ranges.i.ready & ~failed),
+        ]
+        following = ranges.o.payload
+
         addr = Signal(config.line_addr_bits)
         left = Signal(17)
-        busy, failed, last = Signal(), Signal(), Signal()
+        requesting = Signal()  # `busy` and a place is free, known a cycle ahead
+        busy, last = Signal(), Signal()
         room = Signal(range(self._depth + 1), init=self._depth)  # places not promised to a line
         do_request, do_pop, do_accept = Signal(), Signal(), Signal()
-        in_range = Signal()
+        in_range, busy_next, room_next = Signal(), Signal(), Signal()
         m.d.comb += [
             self.port.request.payload.eq(addr),
-            self.port.request.valid.eq(busy & (room != 0)),
+            self.port.request.valid.eq(requesting),
             do_request.eq(self.port.request.valid & self.port.request.ready),
             lines.i.payload.eq(self.port.data),
             lines.i.valid.eq(self.port.data_valid),
             do_pop.eq(self.o.valid & self.o.ready),
-            last.eq(left == 1),
-            self.i.ready.eq((~busy | (do_request & last)) & ~failed),
-            do_accept.eq(self.i.valid & self.i.ready),
-            in_range.eq(self.i.payload.addr + self.i.payload.count <= config.lines),
-            self.idle.eq(~busy & (room == self._depth)),
+            ranges.o.ready.eq((~busy | (do_request & last)) & ~failed),
+            do_accept.eq(ranges.o.valid & ranges.o.ready),
+            in_range.eq(following.addr + following.count <= config.lines),
+            self.idle.eq(~busy & ~ranges.o.valid & (room == self._depth)),
+            busy_next.eq(Mux(do_accept, in_range, busy & ~(do_request & last))),
+            room_next.eq(do_pop | (room > 1) | ((room == 1) & ~do_request)),
         ]
-        m.d.sync += room.eq(room - do_request + do_pop)
+        m.d.sync += [
+            room.eq(room - do_request + do_pop),
+            busy.eq(busy_next),
+            requesting.eq(busy_next & room_next),
+        ]
         with m.If(do_request):
-            m.d.sync += [addr.eq(addr + 1), left.eq(left - 1)]
+            m.d.sync += [addr.eq(addr + 1), left.eq(left - 1), last.eq(left == 2)]
         with m.If(do_accept):
             m.d.sync += [
-                addr.eq(self.i.payload.addr),
-                left.eq(self.i.payload.count),
-                busy.eq(in_range),
+                addr.eq(following.addr),
+                left.eq(following.count),
+                last.eq(following.count == 1),
                 failed.eq(~in_range),
             ]
-        with m.Elif(do_request & last):
-            m.d.sync += busy.eq(0)
         m.d.sync += self.fault.valid.eq(do_accept & ~in_range)
         with m.If(do_accept):
             m.d.sync += [
                 self.fault.payload.reason.eq(FaultReason.SCRATCHPAD_RANGE),
-                self.fault.payload.index.eq(self.i.payload.index),
+                self.fault.payload.index.eq(following.index),
             ]
         return m

@@ -98,6 +98,11 @@ def test_reader_faults_before_it_leaves_the_scratchpad(addr, count):
     async def bench(ctx):
         reader = dut.readers[0]
         await feed(ctx, reader.i, [{"addr": addr, "count": count, "index": 5}])
+        for _ in range(3):
+            assert not ctx.get(reader.port.request.valid)
+            if ctx.get(reader.fault.valid):
+                break
+            await ctx.tick()
         assert ctx.get(reader.fault.valid)
         assert ctx.get(reader.fault.payload.reason) == FaultReason.SCRATCHPAD_RANGE
         assert ctx.get(reader.fault.payload.index) == 5
