@@ -9,6 +9,7 @@ GPTQ (Frantar et al., "GPTQ: accurate post-training quantization for generative 
 from dataclasses import dataclass
 
 import numpy as np
+import torch
 
 __all__ = ["RoundedWeights", "round_weights"]
 
@@ -28,7 +29,7 @@ class RoundedWeights:
         return RoundedWeights(self.weight[which], self.scale[which], self.bias[which])
 
 
-def round_weights(*, weight, activations, target, damping=0.01, ridge=0.01):
+def round_weights(*, weight, activations, target, damping=0.01):
     """int8 weights for integer activations.
 
     Parameters
@@ -39,33 +40,38 @@ def round_weights(*, weight, activations, target, damping=0.01, ridge=0.01):
         The integers the hardware multiplies, residues added to their features.
     target : float [tokens, out]
         What the float layer computed for these tokens, bias included.
-    damping, ridge : float
-        Share of the mean diagonal that is added to the Hessian, for rounding and for the regression.
+    damping : float
+        Share of the Hessian's mean diagonal that is added to it, for the regression and for rounding.
     """
     activations, target = np.asarray(activations, np.float32), np.asarray(target, np.float32)
     centre, middle = (part.mean(axis=0, dtype=np.float64) for part in (activations, target))
     inputs = activations - centre.astype(np.float32)
     hessian = (inputs.T @ inputs).astype(np.float64) / len(inputs)
     wanted = ((target - middle.astype(np.float32)).T @ inputs).astype(np.float64) / len(inputs)
-    unit = (np.mean(np.diag(hessian)) + 1e-12) * np.eye(len(hessian))
+    damped = hessian + damping * (np.mean(np.diag(hessian)) + 1e-12) * np.eye(len(hessian))
+    order = np.argsort(-np.diag(hessian), kind="stable")
+    factor = torch.linalg.cholesky(torch.from_numpy(damped[np.ix_(order, order)]))
 
-    correction = np.linalg.solve(hessian + ridge * unit, (wanted - weight @ hessian).T).T
-    corrected = weight + correction
+    wrong = torch.from_numpy((wanted - weight @ hessian)[:, order].T)
+    corrected = weight[:, order] + torch.cholesky_solve(wrong, factor).numpy().T
     largest = np.abs(corrected).max(axis=1)
     scale = np.where(largest > 0, largest / 127, 1.0)
-    rounded = _gptq(corrected / scale[:, None], hessian + damping * unit)
+    upper = torch.linalg.cholesky(torch.cholesky_inverse(factor), upper=True).numpy()
+    rounded = np.empty_like(corrected)
+    rounded[:, order] = _gptq(corrected / scale[:, None], upper)
     return RoundedWeights(rounded.astype(np.int8), scale, middle - (rounded @ centre) * scale)
 
 
-def _gptq(weight, hessian):
-    """Integers -127 to 127 that minimise the error of weight · activations under the Hessian."""
-    order = np.argsort(-np.diag(hessian), kind="stable")
-    remaining = weight[:, order].copy()
-    inverse = np.linalg.inv(hessian[np.ix_(order, order)])
-    upper = np.linalg.cholesky((inverse + inverse.T) / 2).T
+def _gptq(weight, upper):
+    """Integers -127 to 127 near `weight`, whose errors later columns make up for.
+
+    `upper` is the upper Cholesky factor of the inverse Hessian, in the order of the columns.
+    """
+    remaining = weight.copy()
     rounded = np.empty_like(remaining)
-    for start in range(0, len(order), BLOCK):
-        stop = min(start + BLOCK, len(order))
+    columns = remaining.shape[1]
+    for start in range(0, columns, BLOCK):
+        stop = min(start + BLOCK, columns)
         errors = np.empty((len(weight), stop - start))
         for column in range(start, stop):
             rounded[:, column] = np.clip(np.round(remaining[:, column]), -127, 127)
@@ -73,6 +79,4 @@ def _gptq(weight, hessian):
             remaining[:, column:stop] -= np.outer(error, upper[column, column:stop])
             errors[:, column - start] = error
         remaining[:, stop:] -= errors @ upper[start:stop, stop:]
-    result = np.empty_like(rounded)
-    result[:, order] = rounded
-    return result
+    return rounded

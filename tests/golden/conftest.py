@@ -1,9 +1,15 @@
 """What several tests of the golden tiers share; loading and quantising happen once."""
 
+import os
+
 import pytest
 
-from golden.models import load_model
-from golden.quantize import Settings, quantize_layer
+# Tests run side by side: BLAS threads that wait for one another cost more than they bring.
+for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
+    os.environ.setdefault(_name, "1")
+
+from golden.models import load_model  # noqa: E402
+from golden.quantize import Settings, quantize_layer  # noqa: E402
 
 
 @pytest.fixture(scope="session")
