@@ -8,8 +8,8 @@ import pytest
 for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
     os.environ.setdefault(_name, "1")
 
-from golden.models import load_model  # noqa: E402
-from golden.quantize import Settings, quantize_layer  # noqa: E402
+from golden.models import load_model
+from golden.quantize import Settings, quantize_layer
 
 
 @pytest.fixture(scope="session")
