@@ -5,7 +5,7 @@ from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from rtl.gemm.column import Step
-from rtl.gemm.tile import FeederTile
+from rtl.gemm.tile import RECORDS_BITS, FeederTile
 from rtl.isa import semaphore_layout
 from rtl.signatures import INDEX_BITS
 
@@ -27,6 +27,9 @@ class Feeder(wiring.Component):
         To the array: `step`, `a`, `b`; registered.
     room : In(1)
         There is room for the N words of one more tile.
+    records_read : In
+        Tiles whose column records have been asked of the scratchpad, modulo. A tile ends after its
+        own have, so that its post0 covers them.
     do_reserve : Out(1)
         That room is taken.
     post : Out(stream of semaphore_layout)
@@ -47,6 +50,7 @@ class Feeder(wiring.Component):
                     wiring.Signature({"step": Out(Step), "a": Out(8 * n), "b": Out(8 * n)})
                 ),
                 "room": In(1),
+                "records_read": In(RECORDS_BITS),
                 "do_reserve": Out(1),
                 "post": Out(stream.Signature(semaphore_layout)),
                 "active": Out(1),
@@ -62,13 +66,17 @@ class Feeder(wiring.Component):
         odd = Signal()
         spacing = Signal(range(self._config.array_n))  # cycles until a tile may end
         first, last, do_step, do_load = Signal(), Signal(), Signal(), Signal()
+        # A cycle old, but a tile's last pair comes at least two cycles after the tile.
+        records_there, records_ahead = Signal(), Signal(RECORDS_BITS)
+        m.d.comb += records_ahead.eq(self.records_read - tile.records)
+        m.d.sync += records_there.eq(~records_ahead[-1])
         m.d.comb += [
             do_load.eq(~tile_valid | (do_step & last)),
             do_step.eq(
                 tile_valid
                 & self.a.valid
                 & self.b.valid
-                & ~(last & ~(self.room & self.post.ready & (spacing == 0)))
+                & ~(last & ~(self.room & self.post.ready & records_there & (spacing == 0)))
             ),
             self.a.ready.eq(do_step & odd),
             self.b.ready.eq(do_step & odd),

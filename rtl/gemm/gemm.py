@@ -11,7 +11,7 @@ from rtl.gemm.feeder import Feeder
 from rtl.gemm.posts import PostMerge
 from rtl.gemm.records import RecordReader
 from rtl.gemm.sequencer import TileSequencer
-from rtl.gemm.tile import EpilogueTile, FeederTile, PackerTile
+from rtl.gemm.tile import PARAM_LINES, RECORDS_BITS, EpilogueTile, FeederTile, PackerTile
 from rtl.isa import ColumnRecord
 from rtl.row_slots import RowSlots
 from rtl.scratchpad.reader import LineReader
@@ -147,6 +147,12 @@ class GemmEngine(wiring.Component):
             m.d.sync += room.eq(room - n + do_pop)
         with m.Else():
             m.d.sync += room.eq(room + do_pop)
+
+        lines_read = Signal(RECORDS_BITS + (PARAM_LINES - 1).bit_length())
+        m.d.sync += lines_read.eq(
+            lines_read + (self.params.request.valid & self.params.request.ready)
+        )
+        m.d.comb += feeder.records_read.eq(lines_read[-RECORDS_BITS:])
 
         connect(m, epilogue.port, flipped(self.write))
         connect(m, epilogue.factor_read, flipped(self.factor_read))

@@ -4,7 +4,7 @@ from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from rtl.gemm.tile import EpilogueTile, FeederTile, PackerTile
+from rtl.gemm.tile import PARAM_LINES, RECORDS_BITS, EpilogueTile, FeederTile, PackerTile
 from rtl.isa import FaultReason, Opcode, command_layout, semaphore_layout
 from rtl.signatures import (
     INDEX_BITS,
@@ -16,8 +16,6 @@ from rtl.signatures import (
 )
 
 __all__ = ["TileSequencer"]
-
-PARAM_LINES = 4  # N records of 8 bytes in lines of 2 N bytes
 
 
 class TileSequencer(wiring.Component):
@@ -185,6 +183,9 @@ class TileSequencer(wiring.Component):
                 target.payload.count.eq(count),
                 target.payload.index.eq(index),
             ]
+        records = Signal(RECORDS_BITS)
+        with m.If(self.do_issue & body.params):
+            m.d.sync += records.eq(records + 1)
         none = semaphore_layout.const({})
         feeder, epilogue, packer = (
             self.feeder.payload,
@@ -195,6 +196,7 @@ class TileSequencer(wiring.Component):
             feeder.k.eq(body.k),
             feeder.a_unsigned.eq(body.a_unsigned),
             feeder.post0.eq(Mux(last | body.post0_each, body.post0, none)),
+            feeder.records.eq(records + body.params),
             feeder.index.eq(index),
             packer.addr.eq(addresses["c"]),
             packer.residue_addr.eq(addresses["residue"]),

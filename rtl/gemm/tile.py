@@ -6,14 +6,21 @@ from amaranth.lib import data
 from rtl.isa import semaphore_layout
 from rtl.signatures import INDEX_BITS, LINE_ADDRESS_BITS
 
-__all__ = ["EpilogueTile", "FeederTile", "PackerTile"]
+__all__ = ["PARAM_LINES", "RECORDS_BITS", "EpilogueTile", "FeederTile", "PackerTile"]
+
+PARAM_LINES = 4  # N column records of 8 bytes in lines of 2 N bytes
+RECORDS_BITS = 6  # of a modulo count of tiles; fewer than half as many are in flight
 
 
 class FeederTile(data.Struct):
-    """For the feeder: `k` words of each operand, then post0 if it is enabled."""
+    """For the feeder: `k` words of each operand, then post0 if it is enabled.
+
+    `records` counts the tiles with column records, modulo, up to and with this one.
+    """
 
     k: unsigned(16)
     a_unsigned: unsigned(1)
+    records: unsigned(RECORDS_BITS)
     post0: semaphore_layout
     index: unsigned(INDEX_BITS)
 

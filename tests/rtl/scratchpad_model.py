@@ -20,12 +20,15 @@ class ScratchpadModel:
     ----------
     lines : dict of int to int
         Contents. Reading a line that was never written is an error.
+    written, read : list of int
+        Addresses in the order in which they were written and asked for.
     """
 
     def __init__(self, config, *, reads, writes, pace):
         self.config = config
         self.lines = {}
         self.written = []
+        self.read = []
         self._reads = reads
         self._writes = writes
         self._pace = pace
@@ -51,6 +54,7 @@ class ScratchpadModel:
                 if valid and grants[number]:
                     line = self.lines.get(addr)
                     assert line is not None, f"line {addr} is read but was never written"
+                    self.read.append(addr)
                 pending[number].append(line)
                 line = pending[number].pop(0)
                 ctx.set(port.data_valid, line is not None)

@@ -47,7 +47,7 @@ class Bench(wiring.Component):
         return m
 
     async def semaphores(self, ctx):
-        """Background: grants every wait, notes every post with the lines written by then."""
+        """Background: grants every wait, notes every post with the lines written and read by then."""
         engine = self.engine
         ctx.set(engine.wait.ready, 1)
         ctx.set(engine.post.ready, 1)
@@ -56,7 +56,7 @@ class Bench(wiring.Component):
                 engine.post.valid, engine.post.payload.semaphore, engine.post.payload.amount
             )
             if valid:
-                self.posts.append((semaphore, amount, len(self.memory.written)))
+                self.posts.append((semaphore, amount, len(self.memory.written), len(self.memory.read)))
 
     async def count_cycles(self, ctx):
         while True:
@@ -186,6 +186,7 @@ def test_random_commands(name, seed):
                     await dut.write_factors(ctx, where, factors[where])
             dut.posts.clear()
             written = len(dut.memory.written)
+            dut.memory.read.clear()
             await dut.command(
                 ctx, index, **flags, statistics={None: 0, "max": 1, "moments": 2}[kind],
                 statistics_init=init, post0_each=1, post1_each=1,
@@ -240,6 +241,12 @@ def test_random_commands(name, seed):
             results = [p for p in dut.posts if p[0] == 4]
             assert [p[1] for p in operands] == [2] * count
             assert [p[1] for p in results] == [5] * count
+            for tile, post in enumerate(operands):
+                read = set(dut.memory.read[: post[3]])
+                assert {A + 16 * tile + line for line in range(k // 2)} <= read
+                assert {B + 16 * tile + line for line in range(k // 2)} <= read
+                if flags["params"]:
+                    assert {PARAMS + 4 * tile + line for line in range(4)} <= read
             for post, end in zip(results, ends):
                 assert post[2] - written >= end, "posted before the tile's last line was written"
 
