@@ -101,6 +101,8 @@ def main(argv=None):
     except _user_errors() as error:
         print(f"error: {error}", file=sys.stderr)
         return 2 if isinstance(error, UserError) else 1
+    except KeyboardInterrupt:
+        return 130
 
 
 def _user_errors():

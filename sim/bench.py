@@ -1,7 +1,6 @@
 """Speed of the simulation: the same program on the same Verilated model, under cocotb and in a bare C++ loop."""
 
 import json
-import statistics
 import subprocess
 
 from compiler.predict import predict
@@ -86,8 +85,7 @@ def bench(options, console, *, rounds):
                 f"round {number + 1}: raw C++ {raw[-1]:,.0f} cycles/s, cocotb {cocotb[-1]:,.0f} cycles/s",
                 highlight=False,
             )
-    fastest = max(raw), max(cocotb)
-    console.print(f"raw C++ loop: {fastest[0]:,.0f} cycles/s", highlight=False)
-    console.print(f"cocotb:       {fastest[1]:,.0f} cycles/s", highlight=False)
-    ratio = statistics.median(c / r for c, r in zip(cocotb, raw, strict=True))
-    console.print(f"cocotb/raw = {ratio:.3f}", highlight=False)
+    # Whatever else runs on the machine only makes a run slower, so the fastest of each counts.
+    console.print(f"raw C++ loop: {max(raw):,.0f} cycles/s", highlight=False)
+    console.print(f"cocotb:       {max(cocotb):,.0f} cycles/s", highlight=False)
+    console.print(f"cocotb/raw = {max(cocotb) / max(raw):.3f}", highlight=False)

@@ -28,7 +28,7 @@ _UNUSED_SECONDS = 24 * 3600  # what nobody used for so long is removed
 _VERILATOR_FLAGS = [
     "--cc", "--vpi", "--no-timing", "-O3", "--x-assign", "fast", "--x-initial", "unique",
     "--noassert", "--threads", "1", "--output-split", "6000", "-Wno-fatal", "-Wno-lint", "-Wno-style",
-    "--prefix", "Vtop",
+    "--prefix", "Vtop", "--timescale-override", "1ns/1ns",
 ]
 
 

@@ -82,9 +82,8 @@ def fold(items, name_of):
 
 
 def _general(name):
-    """The operation without its layer, head, panel or tile: what one row of the table shows."""
-    parts = name.split(".")
-    return ".".join(part for part in parts if not re.fullmatch(r"[a-z]+\d+", part)) or name
+    """The operation without its layer and the number of its head or panel: what one row of the table shows."""
+    return ".".join(part for part in name.split(".") if not re.fullmatch(r"(layer|head|panel)\d+", part))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,0 +1,123 @@
+"""Bad input gives one clear sentence and an exit code, never a traceback."""
+
+import json
+import re
+
+import pytest
+
+from sim.__main__ import main
+
+
+def model_folder(folder, *, config=None, weights=b""):
+    """A model folder with what a test wants to be wrong with it."""
+    folder.mkdir()
+    values = {
+        "model_type": "bert", "hidden_size": 32, "num_attention_heads": 2, "intermediate_size": 64,
+        "num_hidden_layers": 1, "vocab_size": 100,
+    }
+    (folder / "config.json").write_text(json.dumps(values | (config or {})))
+    if weights is not None:
+        (folder / "model.safetensors").write_bytes(weights)
+    return str(folder)
+
+
+@pytest.fixture
+def refused(capsys):
+    """Runs the command line and returns the one sentence it must end with."""
+
+    def run(*arguments):
+        try:
+            code = main(arguments)
+        except SystemExit as end:
+            code = end.code
+        lines = capsys.readouterr().err.strip().splitlines()
+        assert code in (1, 2)
+        assert len(lines) == 1
+        return lines[0]
+
+    return run
+
+
+def test_unknown_preset(refused):
+    message = "preset must be one of tiny4, edge8, edge16, server32, not 'huge'"
+    assert message in refused("layer", "--preset", "huge")
+    assert message in refused("verilog", "--preset", "huge")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--seq", "0"], "seq must be at least 1 token, not 0"),
+        (["--seq", "-3"], "seq must be at least 1 token, not -3"),
+        (["--seq", "many"], "invalid int value: 'many'"),
+        (["--layer", "2"], "layer must be from 0 to 1 in reduced, not 2"),
+        (["--layer", "-1"], "layer must be from 0 to 1 in reduced, not -1"),
+        (["--latency", "0"], "latency must be at least 1 cycle, not 0"),
+        (["--bandwidth", "0"], "bandwidth must be more than 0 bytes a cycle, not 0"),
+        (["--bandwidth", "nan"], "bandwidth must be more than 0 bytes a cycle, not nan"),
+        (["--nonsense"], "unrecognized arguments: --nonsense"),
+        (["--seq", "100000"], "100000"),
+    ],
+)
+def test_options(refused, arguments, message):
+    assert message in refused("layer", "--model", "reduced", "--preset", "tiny4", *arguments)
+
+
+def test_no_command(refused):
+    assert "required" in refused()
+
+
+def test_missing_model(refused, tmp_path):
+    assert "nowhere" in refused("layer", "--model", str(tmp_path / "nowhere"))
+
+
+def test_model_without_weights(refused, tmp_path):
+    folder = model_folder(tmp_path / "model", weights=None)
+    assert "model.safetensors" in refused("layer", "--model", folder)
+
+
+def test_model_without_config(refused, tmp_path):
+    assert "config.json" in refused("layer", "--model", str(tmp_path))
+
+
+def test_no_bert_encoder(refused, tmp_path):
+    folder = model_folder(tmp_path / "model", config={"model_type": "gpt2"})
+    assert re.search(r"must describe a BERT encoder.*'gpt2'", refused("layer", "--model", folder))
+
+
+@pytest.mark.parametrize("weights", [b"", b"not safetensors at all", (1 << 40).to_bytes(8, "little") + b"{}"])
+def test_corrupted_weights(refused, tmp_path, weights):
+    folder = model_folder(tmp_path / "model", weights=weights)
+    assert "must be a safetensors file" in refused("layer", "--model", folder)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (None, "can't be read"),
+        (b"", "must hold at least one sentence"),
+        (b" \n\t\n", "must hold at least one sentence"),
+        (b"\xff\xfe\x00", "isn't UTF-8"),
+    ],
+)
+@pytest.mark.parametrize("option", ["--text", "--input"])
+def test_bad_text(refused, tmp_path, content, message, option):
+    file = tmp_path / "text.txt"
+    if content is not None:
+        file.write_bytes(content)
+    assert message in refused("layer", option, str(file))
+
+
+def test_text_for_a_model_without_tokenizer(refused, tmp_path):
+    file = tmp_path / "text.txt"
+    file.write_text("A sentence.")
+    assert "tokenizer.json" in refused("layer", "--model", "reduced", "--text", str(file))
+
+
+def test_help(capsys):
+    with pytest.raises(SystemExit) as end:
+        main(["layer", "--help"])
+    assert end.value.code == 0
+    text = capsys.readouterr().out
+    for option in ("--model", "--layer", "--seq", "--preset", "--text", "--input", "--waves"):
+        assert option in text

@@ -1,0 +1,84 @@
+"""Encoder layers through the whole flow: every byte equals the integer model, PyTorch is close."""
+
+import json
+
+import pytest
+from rich.console import Console
+
+from sim.build import BUILD
+from sim.run import LayerOptions, run_layer
+
+TEXT = "A film that nobody should miss.\nDull.\n\nThe second half, sadly, doesn't keep what the first promised.\n"
+
+
+def run(**options):
+    with open("/dev/null", "w", encoding="utf-8") as nothing:
+        return run_layer(LayerOptions(**options), Console(file=nothing, width=140))
+
+
+@pytest.mark.parametrize("preset", ["tiny4", "edge8", "edge16"])
+@pytest.mark.parametrize("seq", [1, 7, 33])
+def test_reduced_layer(preset, seq):
+    """A layer of odd sizes, at sequence lengths that are no multiple of any array."""
+    options = {"model": "reduced", "preset": preset, "seq": seq, "latency": 30}
+    report = run(**options, layer=1)
+    assert report.bit_exact
+    assert report.cosine_min > 0.99
+    assert report.macs == seq * (4 * 32 * 32 + 2 * 32 * 64) + 2 * seq * seq * 32
+
+
+def test_slow_memory_changes_no_byte():
+    """A memory of a byte a cycle makes it slower, not different."""
+    fast = run(model="reduced", preset="tiny4", seq=20)
+    slow = run(model="reduced", preset="tiny4", seq=20, bandwidth=1.0, latency=300)
+    assert fast.bit_exact
+    assert slow.bit_exact
+    assert slow.cycles > 1.5 * fast.cycles
+    assert slow.dram_bytes_read == fast.dram_bytes_read
+
+
+def test_minilm_layer_on_edge16():
+    """The real thing: a trained layer, a real text of 128 tokens, at the speed that was promised."""
+    report = run()
+    assert report.bit_exact
+    assert report.trained
+    assert report.seq == 128
+    assert [item["tokens"] for item in report.sequences] == [128]
+    assert report.macs == 239_075_328
+    assert report.utilization >= 0.98
+    assert report.cosine_mean >= 0.999
+    assert report.cosine_min >= 0.995
+    written = json.loads((BUILD / "sim" / "minilm-layer0-s128-edge16" / "report.json").read_text())
+    assert written["cycles"] == report.cycles
+    assert sum(item["macs"] for item in written["ops"]) == report.macs
+    assert all(0 < item["start"] <= item["end"] <= report.cycles for item in written["ops"])
+    # Every byte on the bus belongs to an operation or to the program's own commands.
+    moved = sum(item["dram_bytes"] for item in written["ops"])
+    assert 0 < report.dram_bytes_read + report.dram_bytes_written - moved < 100_000
+
+
+def test_padded_sentences(tmp_path):
+    """Sentences of different lengths, padded and masked, one after another."""
+    text = tmp_path / "sentences.txt"
+    text.write_text(TEXT, encoding="utf-8")
+    report = run(preset="edge8", seq=24, text=text)
+    assert report.bit_exact
+    tokens = [item["tokens"] for item in report.sequences]
+    assert len(tokens) == 3
+    assert max(tokens) <= 24
+    assert min(tokens) < 6
+    assert report.cycles == sum(item["cycles"] for item in report.sequences)
+    assert all(item["cosine_min"] >= 0.995 for item in report.sequences)
+
+
+@pytest.mark.parametrize("preset", ["edge8", "server32"])
+def test_minilm_layer_on_other_arrays(preset):
+    report = run(preset=preset)
+    assert report.bit_exact
+
+
+def test_bert_base_shape():
+    """Hidden 768, 12 heads, FFN 3072; the weights are random, with a trained model's statistics."""
+    report = run(model="synthetic-base")
+    assert report.bit_exact
+    assert not report.trained
