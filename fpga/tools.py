@@ -43,6 +43,14 @@ def _last_match(log, pattern):
     return found
 
 
+def _errors(log):
+    """The errors in the file `log`."""
+    if not log.exists():
+        return []
+    with open(log, errors="replace") as lines:
+        return [match[1].strip() for match in map(ERROR.match, lines) if match]
+
+
 def run_tool(tool, arguments, *, folder, log, phases, show=lambda phase, seconds: None):
     """Runs `tool` in `folder` with a lower claim on the processor.
 
@@ -55,11 +63,11 @@ def run_tool(tool, arguments, *, folder, log, phases, show=lambda phase, seconds
         whole file system.
     folder : Path
     log : Path
-        Gets everything the tool prints.
+        In `folder`; gets the tool's log. What it writes to its standard error goes to a file beside it.
     phases : re.Pattern
         Its first group, in the last line of the log that matches, is the tool's phase.
     show : callable
-        Called twice a second with the phase (or None) and the seconds since the start.
+        Called every second with the phase (or None) and the seconds since the start.
 
     Returns
     -------
@@ -71,17 +79,20 @@ def run_tool(tool, arguments, *, folder, log, phases, show=lambda phase, seconds
     ToolError
         If the tool is not installed or fails; with the first error in the log and the log's path.
     """
-    command = [_find(tool), *arguments]
+    # Their own log is written line by line, their output only when a buffer is full.
+    command = [_find(tool), "-q", "-l", log.name, *arguments]
     if shutil.which("nice"):
         command = ["nice", "-n", "5", *command]
     start = time.monotonic()
-    with open(log, "w") as output:
+    log, rest = folder / log.name, folder / f"{log.name}.stderr"
+    log.unlink(missing_ok=True)
+    with open(rest, "w") as output:
         process = subprocess.Popen(command, cwd=folder, stdout=output, stderr=subprocess.STDOUT)
         try:
             while process.poll() is None:
                 show(_last_match(log, phases), time.monotonic() - start)
                 try:
-                    process.wait(0.5)
+                    process.wait(1)
                 except subprocess.TimeoutExpired:
                     pass
         finally:
@@ -89,8 +100,7 @@ def run_tool(tool, arguments, *, folder, log, phases, show=lambda phase, seconds
                 process.terminate()
                 process.wait()
     if process.returncode != 0:
-        with open(log, errors="replace") as lines:
-            errors = [match[1].strip() for match in map(ERROR.match, lines) if match]
+        errors = [error for file in (log, rest) for error in _errors(file)]
         reason = errors[0] if errors else f"exit code {process.returncode}"
         raise ToolError(f"{tool} failed ({reason}); its log is {log}.")
     return time.monotonic() - start
