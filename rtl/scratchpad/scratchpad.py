@@ -6,7 +6,7 @@ one that had to wait follows one bank behind: no placement by the compiler is ne
 stream of lower priority can be held off for longer than the others take to pass.
 """
 
-from amaranth.hdl import Array, Cat, Module, Mux, Signal
+from amaranth.hdl import Array, Cat, Const, Module, Mux, Signal
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In
 
@@ -52,22 +52,26 @@ class Scratchpad(wiring.Component):
         m = Module()
         config = self._config
         bank_bits = config.bank_bits
-        ports = self._readers + self._writers
-        grants = [[] for _ in range(ports)]  # by port: its grant at each bank
+        ports = [(port.request.valid, port.request.payload, port.request.ready) for port in self.read]
+        ports += [(port.valid, port.payload.addr, port.ready) for port in self.write]
+
+        # A port is held off by those before it that want the same bank. Comparing them in pairs is
+        # quicker than asking every bank.
+        granted = Signal(len(ports))
+        for number, (valid, addr, ready) in enumerate(ports):
+            held_off = Const(0, 1)
+            for other_valid, other_addr, _ in ports[:number]:
+                held_off |= other_valid & (other_addr[:bank_bits] == addr[:bank_bits])
+            m.d.comb += [ready.eq(~held_off), granted[number].eq(valid & ready)]
+
         read_data = []
         for number in range(config.scratchpad_banks):
-            requests = [
-                port.request.valid & (port.request.payload[:bank_bits] == number)
-                for port in self.read
-            ] + [port.valid & (port.payload.addr[:bank_bits] == number) for port in self.write]
-            request = Signal(ports, name=f"request_{number}")
-            grant = Signal(ports, name=f"grant_{number}")
+            request = Signal(len(ports), name=f"request_{number}")
+            grant = Signal(len(ports), name=f"grant_{number}")
             m.d.comb += [
-                request.eq(Cat(*requests)),
-                grant.eq(request & ~(request - 1)[:ports]),
+                request.eq(Cat(valid & (addr[:bank_bits] == number) for valid, addr, _ in ports)),
+                grant.eq(request & granted),
             ]
-            for port in range(ports):
-                grants[port].append(grant[port])
 
             m.submodules[f"bank_{number}"] = bank = Bank(config.bank_lines, config.line_bits)
             enable, write = Signal(name=f"enable_{number}"), Signal(name=f"write_{number}")
@@ -102,9 +106,8 @@ class Scratchpad(wiring.Component):
             read_data.append(line)
 
         for number, port in enumerate(self.read):
-            m.d.comb += port.request.ready.eq(Cat(*grants[number]).any())
             bank = port.request.payload[:bank_bits]
-            taken = port.request.valid & port.request.ready
+            taken = granted[number]
             for _ in range(self.latency - 1):
                 next_bank, next_taken = Signal(bank_bits), Signal()
                 m.d.sync += [next_bank.eq(bank), next_taken.eq(taken)]
@@ -112,6 +115,4 @@ class Scratchpad(wiring.Component):
             m.d.sync += port.data_valid.eq(taken)
             with m.If(taken):
                 m.d.sync += port.data.eq(Array(read_data)[bank])
-        for number, port in enumerate(self.write):
-            m.d.comb += port.ready.eq(Cat(*grants[self._readers + number]).any())
         return m

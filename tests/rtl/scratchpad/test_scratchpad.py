@@ -81,7 +81,8 @@ def test_lower_port_wins_and_reads_go_before_writes():
             ctx.set(port.valid, 1)
         order = [port.request for port in dut.read] + list(dut.write)
         for winner in range(4):
-            assert [ctx.get(port.ready) for port in order] == [n == winner for n in range(4)]
+            taken = [ctx.get(port.valid & port.ready) for port in order]
+            assert taken == [n == winner for n in range(4)]
             await ctx.tick()
             ctx.set(order[winner].valid, 0)
 
