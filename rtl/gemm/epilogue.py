@@ -97,13 +97,13 @@ class Epilogue(wiring.Component):
         within = Signal()  # the column is one of those that are written
         do_take, do_load, may_take = Signal(), Signal(), Signal()
         room = Signal(range(WORDS_IN_FLIGHT + 1), init=WORDS_IN_FLIGHT)
-        residuals = Signal(range(WORDS_IN_FLIGHT + 1))  # that no word on its way will take
+        has_room, has_residual = Signal(), Signal()  # known a cycle ahead
         m.d.comb += [
             may_take.eq(
                 tile_valid
-                & (room > 1)  # `room` doesn't know yet of the word that was taken a cycle ago
+                & has_room
                 & (~tile.params | self.record.valid)
-                & (~tile.residual | ~within | (residuals != 0))
+                & (~tile.residual | ~within | has_residual)
             ),
             do_take.eq(may_take & self.word.valid),
             self.word.ready.eq(may_take),
@@ -174,11 +174,16 @@ class Epilogue(wiring.Component):
             self.residual.ready.eq(residual_lines.i.ready),
             residual_lines.o.ready.eq(meta.valid & meta.residual),
         ]
-        m.d.sync += residuals.eq(
-            residuals
-            + (self.residual.valid & self.residual.ready)
-            - (do_take & within & tile.residual)
-        )
+        residuals = Signal(range(WORDS_IN_FLIGHT + 1))  # that no word on its way will take
+        do_add, do_promise = Signal(), Signal()
+        m.d.comb += [
+            do_add.eq(self.residual.valid & self.residual.ready),
+            do_promise.eq(do_take & within & tile.residual),
+        ]
+        m.d.sync += [
+            residuals.eq(residuals + do_add - do_promise),
+            has_residual.eq(do_add | (residuals > 1) | ((residuals == 1) & ~do_promise)),
+        ]
         summed = Signal(data.ArrayLayout(signed(16), n))
         for lane in range(n):
             residual = residual_lines.o.payload.word_select(lane, 16).as_signed()
@@ -223,7 +228,8 @@ class Epilogue(wiring.Component):
             results.o.ready.eq(~scaled_valid | do_limit),
             do_pop.eq(results.o.valid & results.o.ready),
         ]
-        m.d.sync += room.eq(room - entered + do_pop)
+        # `room` doesn't know yet of the words that were taken in this cycle and in the last one.
+        m.d.sync += [room.eq(room - entered + do_pop), has_room.eq(room > 2)]
         with m.If(results.o.ready):
             m.d.sync += [
                 scaled_valid.eq(results.o.valid),

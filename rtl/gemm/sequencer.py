@@ -164,8 +164,9 @@ class TileSequencer(wiring.Component):
         ready = 1
         for target in targets:
             ready = ready & (target.ready | unused.get(id(target), 0))
+        # Nobody else fills the queues, and the last tile was issued two cycles ago or more.
+        m.d.sync += all_ready.eq(ready)
         m.d.comb += [
-            all_ready.eq(ready),
             self.do_issue.eq(fsm.ongoing("ISSUE") & ~wait_only & all_ready),
         ]
         for target in targets:

@@ -52,7 +52,9 @@ class Scratchpad(wiring.Component):
         m = Module()
         config = self._config
         bank_bits = config.bank_bits
-        ports = [(port.request.valid, port.request.payload, port.request.ready) for port in self.read]
+        ports = [
+            (port.request.valid, port.request.payload, port.request.ready) for port in self.read
+        ]
         ports += [(port.valid, port.payload.addr, port.ready) for port in self.write]
 
         # A port is held off by those before it that want the same bank. Comparing them in pairs is
