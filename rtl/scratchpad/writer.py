@@ -1,7 +1,7 @@
 """Checks and registers lines on their way into the scratchpad."""
 
 from amaranth.hdl import Module, Signal
-from amaranth.lib import stream, wiring
+from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from rtl.isa import FaultReason
@@ -44,14 +44,15 @@ class LineWriter(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         config = self._config
-        m.submodules.register = register = Register(line_write(config))
-        failed, in_range = Signal(), Signal()
-        checked = register.o.payload
+        checked_line = data.StructLayout({"line": line_write(config), "in_range": 1})
+        m.submodules.register = register = Register(checked_line)
+        failed = Signal()
+        checked, in_range = register.o.payload.line, register.o.payload.in_range
         m.d.comb += [
-            register.i.payload.eq(self.i.payload),
+            register.i.payload.line.eq(self.i.payload),
+            register.i.payload.in_range.eq(self.i.payload.addr < config.lines),
             register.i.valid.eq(self.i.valid & ~failed),
             self.i.ready.eq(register.i.ready & ~failed),
-            in_range.eq(checked.addr < config.lines),
             self.port.payload.addr.eq(checked.addr),
             self.port.payload.data.eq(checked.data),
             self.port.valid.eq(register.o.valid & in_range & ~failed),
