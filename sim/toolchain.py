@@ -15,6 +15,7 @@ from sim.errors import ToolError
 __all__ = ["Verilator", "compiler_version", "find_verilator", "run_tool"]
 
 OLDEST_VERILATOR = (5, 36)  # cocotb 2.1 needs it
+_FOR_OTHER_MAKE = ("MAKEFLAGS", "MFLAGS", "MAKEOVERRIDES", "MAKELEVEL")
 
 
 class Verilator:
@@ -103,11 +104,13 @@ def run_tool(what, command, *, log, cwd=None, environment=None):
     ToolError
         If it fails: what failed, the first error it reported, and the log.
     """
+    # What a make above this process was told is not meant for the make here.
+    inherited = {name: value for name, value in os.environ.items() if name not in _FOR_OTHER_MAKE}
     with open(log, "a+", encoding="utf-8") as output:
         print("$", *command, file=output, flush=True)
         start = output.tell()
         result = subprocess.run(
-            command, cwd=cwd, env=os.environ | (environment or {}), stdin=subprocess.DEVNULL,
+            command, cwd=cwd, env=inherited | (environment or {}), stdin=subprocess.DEVNULL,
             stdout=output, stderr=subprocess.STDOUT, check=False,
         )
         output.seek(start)
