@@ -22,7 +22,7 @@ A, B, C, RESIDUE, RESIDUAL, PARAMS = 0, 1000, 2000, 3000, 4000, 5000
 class Bench(wiring.Component):
     """The engine with its row slots, and test benches that drive them."""
 
-    def __init__(self, config, pattern="always", seed=0):
+    def __init__(self, config, pattern="always", seed=0, *, pace=None):
         super().__init__({})
         self.config = config
         self.engine = GemmEngine(config)
@@ -32,7 +32,7 @@ class Bench(wiring.Component):
             config,
             reads=[engine.a, engine.b, engine.residual, engine.params],
             writes=[engine.write],
-            pace=Pace(pattern, seed),
+            pace=pace or Pace(pattern, seed),
         )
         self.posts = []
         self.cycle = 0
