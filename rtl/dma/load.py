@@ -76,6 +76,8 @@ class LoadEngine(wiring.Component):
         m.submodules.beats = beats = Queue(beat_layout, capacity, buffered=capacity >= _BLOCK_RAM_DEPTH)
         m.submodules.writer = writer = LineWriter(config)
         m.submodules.marks = marks = Queue(mark_layout, 4)
+        m.submodules.mark = mark = Register(mark_layout)  # cuts the queue off the scratchpad's arbitration
+        connect_streams(m, marks.o, mark.i)
         connect_streams(m, self.command, waits.i)
         connect_streams(m, waits.wait, self.wait)
         connect_streams(m, waits.o, planner.i)
@@ -145,14 +147,14 @@ class LoadEngine(wiring.Component):
         # A command is done when the scratchpad takes its last line.
         may_write, do_write = Signal(), Signal()
         m.d.comb += [
-            may_write.eq(marks.o.valid & (~marks.o.payload.last | posts.i.ready)),
+            may_write.eq(mark.o.valid & (~mark.o.payload.last | posts.i.ready)),
             self.port.payload.eq(writer.port.payload),
             self.port.valid.eq(writer.port.valid & may_write),
             writer.port.ready.eq(self.port.ready & may_write),
             do_write.eq(self.port.valid & self.port.ready),
-            marks.o.ready.eq(do_write),
-            posts.i.valid.eq(do_write & marks.o.payload.last),
-            posts.i.payload.eq(marks.o.payload.posts),
+            mark.o.ready.eq(do_write),
+            posts.i.valid.eq(do_write & mark.o.payload.last),
+            posts.i.payload.eq(mark.o.payload.posts),
         ]
 
         # The planner's bursts are younger than the data, so a bad response goes first.
@@ -173,7 +175,7 @@ class LoadEngine(wiring.Component):
 
         m.d.comb += [
             self.idle.eq(
-                planner.idle & ~flight.o.valid & ~marks.o.valid & writer.idle & posts.idle
+                planner.idle & ~flight.o.valid & ~marks.o.valid & ~mark.o.valid & writer.idle & posts.idle
             ),
             self.waiting.eq(waits.waiting & self.idle),
         ]

@@ -81,11 +81,11 @@ class BurstPlanner(wiring.Component):
         count = Signal(range(burst_lines(config) + 1))
 
         # The burst that is checked.
-        checking = Signal()
+        checking, judged = Signal(), Signal()
         checked = Signal(burst_layout(config))
         checked_end = Signal(addr_bits + 2)
         checked_reason = Signal(fault_reason_bits)
-        failed, check_done, outside = Signal(), Signal(), Signal()
+        failed, check_done, outside, faulty = Signal(), Signal(), Signal(), Signal()
 
         do_accept, do_step, row_ends = Signal(), Signal(), Signal()
         m.d.comb += [
@@ -173,17 +173,20 @@ class BurstPlanner(wiring.Component):
         with m.Elif(check_done):
             m.d.sync += checking.eq(0)
 
-        faulty = Signal()
+        # The comparisons take a cycle of their own; the next burst is sized meanwhile.
         m.d.comb += [
             # Past the end of the address space, the burst's end exceeds any limit.
             outside.eq((checked.addr < self.window_base) | (checked_end > self.window_limit)),
-            faulty.eq(outside | (checked_reason != FaultReason.NONE)),
             bursts.i.payload.eq(checked),
-            bursts.i.valid.eq(checking & ~faulty & ~failed),
-            check_done.eq(checking & bursts.i.ready & ~faulty & ~failed),
+            bursts.i.valid.eq(judged & ~faulty & ~failed),
+            check_done.eq(judged & bursts.i.ready & ~faulty & ~failed),
         ]
-        m.d.sync += self.fault.valid.eq(checking & faulty & ~failed)
-        with m.If(checking & faulty & ~failed):
+        m.d.sync += [
+            faulty.eq(outside | (checked_reason != FaultReason.NONE)),
+            judged.eq(checking & ~check_done),
+            self.fault.valid.eq(judged & faulty & ~failed),
+        ]
+        with m.If(judged & faulty & ~failed):
             m.d.sync += [
                 failed.eq(1),
                 self.fault.payload.index.eq(checked.index),
