@@ -53,8 +53,12 @@ def _options(arguments):
     return LayerOptions(
         model=arguments.model, layer=arguments.layer, seq=arguments.seq, preset=arguments.preset,
         text=arguments.text, latency=arguments.latency, bandwidth=arguments.bandwidth,
-        waves=arguments.waves,
+        waves=arguments.waves, duplicates=arguments.duplicates,
     )
+
+
+def _counts(option):
+    return tuple(int(count) for count in option.split(","))
 
 
 class _Parser(argparse.ArgumentParser):
@@ -76,6 +80,8 @@ def _parser():
     run.add_argument("--latency", type=int, default=100, help="of the memory, in cycles (default: 100)")
     run.add_argument("--bandwidth", type=float, help="of the memory, in bytes a cycle "
                      "(default: 8, or the width of the bus if that is more)")
+    run.add_argument("--duplicates", type=_counts, default=(0, 0, 0, 0), help="duplicated channels of projections, "
+                     "output, intermediate and down layer, such as 4,0,4,4 (default: none)")
     run.add_argument("--waves", action="store_true", help="write waves (FST)")
 
     layer = commands.add_parser("layer", parents=[run], help="run an encoder layer and compare its result")

@@ -12,7 +12,7 @@ from golden import integer_model, text
 from golden.floating import layer_reference
 from golden.metrics import agreement, pooled
 from golden.models import load_model
-from golden.quantize import cached_layer
+from golden.quantize import Duplicates, Settings, cached_layer
 from rtl.config import preset
 from sim.build import BUILD, build
 from sim.errors import UserError
@@ -48,6 +48,9 @@ class LayerOptions:
         Of the memory in bytes a cycle; by default 8, or the width of the bus if that is more.
     waves : bool
         Whether to write waves (FST).
+    duplicates : tuple of int
+        Duplicated channels (outlier channel splitting) of the projections, the output projection,
+        the intermediate and the down layer.
     """
 
     model: str = "minilm"
@@ -58,11 +61,14 @@ class LayerOptions:
     latency: int = 100
     bandwidth: float | None = None
     waves: bool = False
+    duplicates: tuple = (0, 0, 0, 0)
 
     @property
     def run(self):
         """Name of the run, which is that of its folder below build/sim."""
         parts = [self.model, f"layer{self.layer}", f"s{self.seq}", self.preset]
+        if any(self.duplicates):
+            parts.append("d" + "-".join(str(count) for count in self.duplicates))
         if self.text:
             parts.append(self.text.name)
         return re.sub(r"[^A-Za-z0-9_.-]+", "_", "-".join(parts)).strip("_")
@@ -75,6 +81,11 @@ def _checked_config(options):
         raise UserError(str(error)) from None
     if options.seq < 1:
         raise UserError(f"seq must be at least 1 token, not {options.seq}")
+    if len(options.duplicates) != 4 or min(options.duplicates) < 0:
+        raise UserError(
+            "duplicates must be four numbers from 0 such as 0,0,4,4, not "
+            + ",".join(str(count) for count in options.duplicates)
+        )
     if options.latency < 1:
         raise UserError(f"latency must be at least 1 cycle, not {options.latency}")
     if options.bandwidth is not None and not options.bandwidth > 0:
@@ -135,8 +146,12 @@ def prepare(options, *, notify):
     notify(f"loading {options.model}")
     encoder = _checked_encoder(options)
     sentences = _sentences(encoder, options)
-    notify(f"quantising layer {options.layer} (kept for the next run)")
-    layer = cached_layer(encoder, options.layer, folder=BUILD / "quantized")
+    notify(f"quantising layer {options.layer}, unless it has been kept")
+    projections, output, intermediate, down = options.duplicates
+    settings = Settings(
+        duplicates=Duplicates(projections=projections, output=output, intermediate=intermediate, down=down)
+    )
+    layer = cached_layer(encoder, options.layer, settings, folder=BUILD / "quantized")
     notify("compiling the program")
     name = f"layer{options.layer}"
     try:
