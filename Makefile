@@ -8,7 +8,7 @@ INSTALLED := .venv/installed
 option = $(if $($(1)),--$(2) '$($(1))')
 preset = $(call option,PRESET,preset)
 options = $(call option,MODEL,model) $(call option,LAYER,layer) $(call option,SEQ,seq) $(preset) \
-  $(call option,LATENCY,latency) $(call option,BANDWIDTH,bandwidth) \
+  $(call option,LATENCY,latency) $(call option,BANDWIDTH,bandwidth) $(call option,DUPLICATES,duplicates) \
   $(if $(or $(TEXT),$(INPUT)),--text '$(or $(TEXT),$(INPUT))') $(if $(filter-out 0,$(WAVES)),--waves)
 
 .PHONY: help setup sim test verilog bench-sim fpga-report lint clean
@@ -16,7 +16,7 @@ options = $(call option,MODEL,model) $(call option,LAYER,layer) $(call option,SE
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1 	/p' $(MAKEFILE_LIST) | expand -t 22
-	@echo '  Variables of sim and bench-sim: MODEL= LAYER= SEQ= PRESET= TEXT= (or INPUT=) WAVES=1 LATENCY= BANDWIDTH='
+	@echo '  Variables of sim and bench-sim: MODEL= LAYER= SEQ= PRESET= TEXT= (or INPUT=) WAVES=1 LATENCY= BANDWIDTH= DUPLICATES='
 
 setup: $(INSTALLED) ## install everything into .venv (every target does so first)
 

@@ -48,7 +48,7 @@ def _verilog(arguments, console):
 
 
 def _options(arguments):
-    from sim.run import LayerOptions
+    from sim.prepare import LayerOptions
 
     return LayerOptions(
         model=arguments.model, layer=arguments.layer, seq=arguments.seq, preset=arguments.preset,

@@ -9,7 +9,7 @@ from sim.build import build
 from sim.errors import SimulationError
 from sim.job import Job, read_outcome
 from sim.launch import launch
-from sim.run import prepare, run_folder, write_job
+from sim.prepare import prepare, run_folder, write_job
 
 __all__ = ["bench"]
 
@@ -69,11 +69,12 @@ def bench(options, console, *, rounds):
     def notify(what):
         console.print(f"[dim]{what} ...[/dim]", highlight=False)
 
-    config, _, _, program, sequences = prepare(options, notify=notify)
-    simulation = build(config, notify=notify)
+    prepared = prepare(options, notify=notify)
+    predicted = predict(prepared.program).cycles
+    simulation = build(prepared.config, notify=notify)
     raw, cocotb = [], []
     with run_folder(f"bench-{options.run}") as folder:
-        job = write_job(folder, options, config, program, sequences[:1], predicted=predict(program).cycles)
+        job = write_job(folder, options, prepared, sequences=prepared.sequences[:1], predicted=predicted)
         image = _write_started_image(folder, job)
         for number in range(rounds):
             bare = _run_raw(simulation, job, image)

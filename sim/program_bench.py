@@ -16,7 +16,7 @@ from sim.progress import PROGRESS_FILE, note_progress
 _CYCLES_APART = 4  # most that the accelerator's cycle counter may differ from the bench's
 
 
-def _stray(memory, expected, output):
+def stray_bytes(memory, expected, output):
     """Bytes of the memory that differ from `expected` outside the results."""
     different = memory.bytes != expected
     start = output[0] - memory.base
@@ -74,7 +74,7 @@ async def run_job(dut):
                 },
                 bytes_read=memory.bytes_read - read,
                 bytes_written=memory.bytes_written - written,
-                stray_bytes=_stray(memory, expected, job.output),
+                stray_bytes=stray_bytes(memory, expected, job.output),
                 seconds=seconds,
             ),
         )

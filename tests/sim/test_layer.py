@@ -1,12 +1,18 @@
 """Encoder layers through the whole flow: every byte equals the integer model, PyTorch is close."""
 
 import json
+from types import SimpleNamespace
 
+import numpy as np
 import pytest
 from rich.console import Console
 
+from golden import integer_model
+from sim.__main__ import main
 from sim.build import BUILD
-from sim.run import LayerOptions, run_layer
+from sim.prepare import LayerOptions
+from sim.program_bench import stray_bytes
+from sim.run import run_layer
 
 TEXT = "A film that nobody should miss.\nDull.\n\nThe second half, sadly, doesn't keep what the first promised.\n"
 
@@ -25,6 +31,40 @@ def test_reduced_layer(preset, seq):
     assert report.bit_exact
     assert report.cosine_min > 0.99
     assert report.macs == seq * (4 * 32 * 32 + 2 * 32 * 64) + 2 * seq * seq * 32
+
+
+@pytest.mark.parametrize("preset", ["tiny4", "edge8", "edge16"])
+def test_duplicated_channels(preset):
+    """Residues of every kind (LayerNorm, context, GELU), in odd numbers, change time but no rule."""
+    report = run(model="reduced", preset=preset, seq=18, duplicates=(3, 1, 2, 5))
+    assert report.bit_exact
+    assert report.cosine_min > 0.99
+
+
+def test_a_difference_fails(monkeypatch, capsys):
+    """One wrong bit in one value is found and told, and the command fails."""
+    right = integer_model.run_layer
+
+    def wrong(*arguments):
+        result = right(*arguments)
+        result["output16"][3, 5] ^= 1
+        return result
+
+    monkeypatch.setattr(integer_model, "run_layer", wrong)
+    assert main(["layer", "--model", "reduced", "--preset", "tiny4", "--seq", "8"]) == 1
+    streams = capsys.readouterr()
+    assert "1 of 256 values, first at token 3, feature 5" in streams.err
+    assert "DIFFERENT" in streams.out
+    report = json.loads((BUILD / "sim" / "reduced-layer0-s8-tiny4" / "report.json").read_text())
+    assert report["bit_exact"] is False
+
+
+def test_stray_bytes_are_those_outside_of_the_results():
+    before = np.zeros(64, np.uint8)
+    memory = SimpleNamespace(base=100, bytes=before.copy())
+    memory.bytes[10:20] = 1
+    assert stray_bytes(memory, before, (110, 10)) == 0
+    assert stray_bytes(memory, before, (111, 8)) == 2
 
 
 def test_slow_memory_changes_no_byte():
