@@ -35,9 +35,7 @@ class SystolicArray(wiring.Component):
         self._n = n
         super().__init__(
             {
-                "i": In(
-                    wiring.Signature({"step": Out(Step), "a": Out(8 * n), "b": Out(8 * n)})
-                ),
+                "i": In(wiring.Signature({"step": Out(Step), "a": Out(8 * n), "b": Out(8 * n)})),
                 "o": Out(
                     wiring.Signature(
                         {
@@ -59,7 +57,7 @@ class SystolicArray(wiring.Component):
             m.d.comb += [column.i.step.eq(step), column.i.a.eq(a), column.i.b.eq(b[:8])]
             step, a = column.o.step, column.o.a
             if number < n - 1:
-                skewed = Signal(8 * (n - 1 - number), name=f"b_skew_{number + 1}")
+                skewed = Signal(8 * (n - 1 - number), name=f"b_skew_{number + 1}", reset_less=True)
                 m.d.sync += skewed.eq(b[8:])
                 b = skewed
             columns.append(column)
@@ -76,8 +74,8 @@ class SystolicArray(wiring.Component):
             with m.If(drained == n - 1):
                 m.d.sync += draining.eq(0)
         m.d.sync += self.o.valid.eq(columns[0].done | draining)
+        word = Signal(self.o.word.shape(), reset_less=True)
+        m.d.comb += self.o.word.eq(word)
         for row in range(n):
-            m.d.sync += self.o.word[row].eq(
-                Array(column.accumulators[row] for column in columns)[number]
-            )
+            m.d.sync += word[row].eq(Array(column.accumulators[row] for column in columns)[number])
         return m

@@ -40,9 +40,7 @@ class Column(wiring.Component):
         super().__init__(
             {
                 "i": In(
-                    wiring.Signature(
-                        {"step": Out(Step), "a": Out(8 * rows), "b": Out(signed(8))}
-                    )
+                    wiring.Signature({"step": Out(Step), "a": Out(8 * rows), "b": Out(signed(8))})
                 ),
                 "o": Out(wiring.Signature({"step": Out(Step), "a": Out(8 * rows)})),
                 "accumulators": Out(data.ArrayLayout(signed(ACCUMULATOR_BITS), rows)),
@@ -52,22 +50,28 @@ class Column(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        b = Signal(signed(8))
+        # Data are not reset, here and wherever `step` or a valid bit tells whether they mean anything:
+        # a reset that reaches every register of the array would be the slowest net of the chip.
+        a_on = Signal(8 * self._rows, reset_less=True)
+        b = Signal(signed(8), reset_less=True)
         product_step = Signal(Step)
         m.d.sync += [
             self.o.step.eq(self.i.step),
-            self.o.a.eq(self.i.a),
+            a_on.eq(self.i.a),
             b.eq(self.i.b),
             product_step.eq(self.o.step),
             self.done.eq(product_step.valid & product_step.last),
         ]
+        m.d.comb += self.o.a.eq(a_on)
         accumulators = []
         products = []
         for row in range(self._rows):
             a = Signal(signed(9), name=f"a_{row}")
-            product = Signal(signed(17), name=f"product_{row}")
-            accumulator = Signal(signed(ACCUMULATOR_BITS), name=f"accumulator_{row}")
-            byte = self.o.a.word_select(row, 8)
+            product = Signal(signed(17), name=f"product_{row}", reset_less=True)
+            accumulator = Signal(
+                signed(ACCUMULATOR_BITS), name=f"accumulator_{row}", reset_less=True
+            )
+            byte = a_on.word_select(row, 8)
             m.d.comb += a.eq(Cat(byte, byte[7] & ~self.o.step.a_unsigned).as_signed())
             m.d.sync += product.eq(a * b)
             products.append(product)

@@ -184,7 +184,7 @@ class Epilogue(wiring.Component):
             residuals.eq(residuals + do_add - do_promise),
             has_residual.eq(do_add | (residuals > 1) | ((residuals == 1) & ~do_promise)),
         ]
-        summed = Signal(data.ArrayLayout(signed(16), n))
+        summed = Signal(data.ArrayLayout(signed(16), n), reset_less=True)
         for lane in range(n):
             residual = residual_lines.o.payload.word_select(lane, 16).as_signed()
             m.d.sync += summed[lane].eq(
@@ -243,9 +243,11 @@ class Epilogue(wiring.Component):
                 packer.flagged.eq(scaled_residue),
             ]
         for lane in range(n):
-            unscaled = Signal(signed(16), name=f"unscaled_{lane}")
-            scaled = Signal(signed(16), name=f"scaled_{lane}")
-            rest = Signal(signed(16), name=f"rest_{lane}")
+            unscaled = Signal(signed(16), name=f"unscaled_{lane}", reset_less=True)
+            scaled = Signal(signed(16), name=f"scaled_{lane}", reset_less=True)
+            rest = Signal(signed(16), name=f"rest_{lane}", reset_less=True)
+            word = Signal(signed(16), name=f"word_{lane}", reset_less=True)
+            byte = Signal(signed(8), name=f"byte_{lane}", reset_less=True)
             with m.If(results.o.ready):
                 m.d.sync += [
                     unscaled.eq(results.o.payload.lanes[lane]),
@@ -255,11 +257,15 @@ class Epilogue(wiring.Component):
                 ]
             with m.If(do_limit):
                 m.d.sync += [
-                    packer.word16[lane].eq(unscaled),
-                    packer.word8[lane].eq(saturate(scaled, signed(8))),
+                    word.eq(unscaled),
+                    byte.eq(saturate(scaled, signed(8))),
                     rest.eq(scaled - saturate(scaled, signed(8))),
                 ]
-            m.d.comb += packer.residue8[lane].eq(saturate(rest, signed(8)))
+            m.d.comb += [
+                packer.word16[lane].eq(word),
+                packer.word8[lane].eq(byte),
+                packer.residue8[lane].eq(saturate(rest, signed(8))),
+            ]
         wiring.connect(m, wiring.flipped(self.packer_tile), packer.tile)
         wiring.connect(m, packer.port, wiring.flipped(self.port))
         wiring.connect(m, packer.post, wiring.flipped(self.post))

@@ -46,9 +46,7 @@ class Feeder(wiring.Component):
                 "tile": In(stream.Signature(FeederTile)),
                 "a": In(stream.Signature(config.line_bits)),
                 "b": In(stream.Signature(config.line_bits)),
-                "o": Out(
-                    wiring.Signature({"step": Out(Step), "a": Out(8 * n), "b": Out(8 * n)})
-                ),
+                "o": Out(wiring.Signature({"step": Out(Step), "a": Out(8 * n), "b": Out(8 * n)})),
                 "room": In(1),
                 "records_read": In(RECORDS_BITS),
                 "do_reserve": Out(1),
@@ -85,6 +83,8 @@ class Feeder(wiring.Component):
             self.post.payload.eq(tile.post0),
             self.post.valid.eq(do_step & last),
         ]
+        a, b = Signal(half, reset_less=True), Signal(half, reset_less=True)
+        m.d.comb += [self.o.a.eq(a), self.o.b.eq(b)]
         with m.If(do_step & last):
             m.d.sync += spacing.eq(self._config.array_n - 1)
         with m.Elif(spacing != 0):
@@ -95,8 +95,8 @@ class Feeder(wiring.Component):
                 odd.eq(~odd),
                 first.eq(0),
                 last.eq(left == 1),
-                self.o.a.eq(Mux(odd, self.a.payload[half:], self.a.payload[:half])),
-                self.o.b.eq(Mux(odd, self.b.payload[half:], self.b.payload[:half])),
+                a.eq(Mux(odd, self.a.payload[half:], self.a.payload[:half])),
+                b.eq(Mux(odd, self.b.payload[half:], self.b.payload[:half])),
                 self.index.eq(tile.index),
             ]
         with m.If(do_load):

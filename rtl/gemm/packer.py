@@ -134,7 +134,7 @@ class _Lines:
         self._m = m
         self._do_word = do_word
         self._final = final
-        self._half = Signal(8 * config.array_n, name=f"{name}_half")
+        self._half = Signal(8 * config.array_n, name=f"{name}_half", reset_less=True)
         self._half_valid = Signal(name=f"{name}_half_valid")
         self._offset = Signal(LINE_ADDRESS_BITS, name=f"{name}_offset")
         self.do_complete = Signal(name=f"{name}_do_complete")

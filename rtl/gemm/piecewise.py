@@ -51,24 +51,27 @@ class Piecewise(wiring.Component):
                 shape=SegmentRecord, depth=SEGMENTS, init=[]
             )
             write_port, read_port = table.write_port(), table.read_port()
-            values = [Signal(signed(16), name=f"value_{stage}_{lane}") for stage in range(3)]
-            segment = Signal(SegmentRecord, name=f"segment_{lane}")
-            base = Signal(signed(16), name=f"base_{lane}")
-            product = Signal(signed(25), name=f"product_{lane}")
+            values = [
+                Signal(signed(16), name=f"value_{stage}_{lane}", reset_less=True)
+                for stage in range(3)
+            ]
+            segment = Signal(SegmentRecord, name=f"segment_{lane}", reset_less=True)
+            base = Signal(signed(16), name=f"base_{lane}", reset_less=True)
+            product = Signal(signed(25), name=f"product_{lane}", reset_less=True)
+            result = Signal(signed(16), name=f"result_{lane}", reset_less=True)
+            m.d.comb += self.o[lane].eq(result)
             m.d.comb += [
                 write_port.addr.eq(self.table.index),
                 write_port.data.eq(self.table.data),
                 write_port.en.eq(self.table.enable),
                 read_port.addr.eq(self.i[lane].as_unsigned()[8:] ^ 0x80),
             ]
-            m.d.sync += [
-                later.eq(value) for later, value in zip(values, [self.i[lane], *values])
-            ]
+            m.d.sync += [later.eq(value) for later, value in zip(values, [self.i[lane], *values])]
             m.d.sync += [
                 segment.eq(read_port.data),
                 base.eq(segment.base),
                 product.eq(segment.slope * values[1].as_unsigned()[:8]),
-                self.o[lane].eq(
+                result.eq(
                     Mux(
                         enables[2],
                         saturate(base + round_half_up(product, 8), signed(16)),

@@ -77,13 +77,16 @@ class _Lane(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        biased = Signal(signed(33))
-        mult = Signal(unsigned(16))
-        shifts = [Signal(6, name=f"shift_{stage}") for stage in range(4)]
-        low = Signal(unsigned(33))  # low 17 bits of the biased value, times mult
-        high = Signal(signed(33))  # its high 16 bits, times mult
-        product = Signal(signed(50))
-        coarse, fine = Signal(signed(51)), Signal(signed(51))
+        biased = Signal(signed(33), reset_less=True)
+        mult = Signal(unsigned(16), reset_less=True)
+        shifts = [Signal(6, name=f"shift_{stage}", reset_less=True) for stage in range(4)]
+        low = Signal(unsigned(33), reset_less=True)  # low 17 bits of the biased value, times mult
+        high = Signal(signed(33), reset_less=True)  # its high 16 bits, times mult
+        product = Signal(signed(50), reset_less=True)
+        coarse = Signal(signed(51), reset_less=True)
+        fine = Signal(signed(51), reset_less=True)
+        limited = Signal(signed(16), reset_less=True)
+        m.d.comb += self.o.eq(limited)
         m.d.sync += [
             biased.eq(self.acc + self.bias),
             mult.eq(self.mult),
@@ -97,6 +100,6 @@ class _Lane(wiring.Component):
             coarse.eq(Cat(Const(0, 1), product).as_signed() >> Cat(Const(0, 3), shifts[2][3:])),
             shifts[3].eq(shifts[2]),
             fine.eq(coarse >> shifts[3][:3]),
-            self.o.eq(saturate((fine + 1) >> 1, signed(16))),
+            limited.eq(saturate((fine + 1) >> 1, signed(16))),
         ]
         return m

@@ -51,7 +51,10 @@ class RowStatistics(wiring.Component):
         m = Module()
         n = self._config.array_n
         valid, final = Signal(), Signal()
-        from_slot, anew = Signal(), Signal()  # what a tile's first word is added to; else what is at hand
+        from_slot, anew = (
+            Signal(),
+            Signal(),
+        )  # what a tile's first word is added to; else what is at hand
         kind = Signal(2)
         slot, running_slot = Signal(self._config.slot_bits), Signal(self._config.slot_bits)
         running_valid, at_hand = Signal(), Signal()
@@ -59,9 +62,7 @@ class RowStatistics(wiring.Component):
         m.d.comb += [
             self.carry_on.slot.eq(self.slot),
             self.carry_on.enable.eq(self.valid),
-            at_hand.eq(
-                Mux(valid, slot == self.slot, running_valid & (running_slot == self.slot))
-            ),
+            at_hand.eq(Mux(valid, slot == self.slot, running_valid & (running_slot == self.slot))),
         ]
         m.d.sync += [
             valid.eq(self.valid & (self.kind != Statistics.NONE)),
@@ -78,9 +79,9 @@ class RowStatistics(wiring.Component):
             self.write.slot.eq(slot),
         ]
         for lane in range(n):
-            value = Signal(signed(16), name=f"value_{lane}")
-            square = Signal(unsigned(31), name=f"square_{lane}")
-            running = Signal(Moments, name=f"running_{lane}")
+            value = Signal(signed(16), name=f"value_{lane}", reset_less=True)
+            square = Signal(unsigned(31), name=f"square_{lane}", reset_less=True)
+            running = Signal(Moments, name=f"running_{lane}", reset_less=True)
             before = Signal(Moments, name=f"before_{lane}")
             total = Signal(signed(29), name=f"total_{lane}")
             m.d.sync += [

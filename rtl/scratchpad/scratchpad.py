@@ -77,8 +77,8 @@ class Scratchpad(wiring.Component):
 
             m.submodules[f"bank_{number}"] = bank = Bank(config.bank_lines, config.line_bits)
             enable, write = Signal(name=f"enable_{number}"), Signal(name=f"write_{number}")
-            addr = Signal(range(config.bank_lines), name=f"addr_{number}")
-            data = Signal(config.line_bits, name=f"data_{number}")
+            addr = Signal(range(config.bank_lines), name=f"addr_{number}", reset_less=True)
+            data = Signal(config.line_bits, name=f"data_{number}", reset_less=True)
             m.d.sync += [
                 enable.eq(request.any()),
                 write.eq(grant[self._readers :].any()),
@@ -103,7 +103,7 @@ class Scratchpad(wiring.Component):
                 bank.write_data.eq(data),
             ]
             # A block RAM takes a third of a cycle to its output, and banks lie far apart.
-            line = Signal(config.line_bits, name=f"line_{number}")
+            line = Signal(config.line_bits, name=f"line_{number}", reset_less=True)
             m.d.sync += line.eq(bank.read_data)
             read_data.append(line)
 
@@ -114,7 +114,9 @@ class Scratchpad(wiring.Component):
                 next_bank, next_taken = Signal(bank_bits), Signal()
                 m.d.sync += [next_bank.eq(bank), next_taken.eq(taken)]
                 bank, taken = next_bank, next_taken
+            data = Signal(config.line_bits, name=f"read_data_{number}", reset_less=True)
             m.d.sync += port.data_valid.eq(taken)
+            m.d.comb += port.data.eq(data)
             with m.If(taken):
-                m.d.sync += port.data.eq(Array(read_data)[bank])
+                m.d.sync += data.eq(Array(read_data)[bank])
         return m
