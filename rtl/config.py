@@ -6,7 +6,7 @@ from it. No other module computes a width or a depth of its own.
 
 from dataclasses import asdict, dataclass, fields, replace
 
-__all__ = ["Config", "PRESETS", "preset"]
+__all__ = ["PRESETS", "Config", "preset"]
 
 
 def _is_power_of_two(value):

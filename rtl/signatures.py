@@ -7,8 +7,8 @@ from amaranth.lib.wiring import In, Out
 from rtl.isa import COMMAND_BITS, FaultReason
 
 __all__ = [
-    "LINE_ADDRESS_BITS",
     "INDEX_BITS",
+    "LINE_ADDRESS_BITS",
     "EngineCommand",
     "Fault",
     "FaultSignature",

@@ -16,7 +16,7 @@ from rtl.signatures import INDEX_BITS
 from rtl.stream import connect_streams
 from rtl.vector.vector import VectorEngine
 
-__all__ = ["Bertha", "ENGINES"]
+__all__ = ["ENGINES", "Bertha"]
 
 ENGINES = [Engine.LOAD, Engine.STORE, Engine.GEMM, Engine.VECTOR]
 """The engines in the order in which they are connected to the control unit."""

@@ -1,6 +1,6 @@
 """Panels as lines, written out element by element for tests (docs/architecture.md, "Panels")."""
 
-__all__ = ["lines_of_bytes", "panel16_lines", "panel8_lines", "read16", "read8"]
+__all__ = ["lines_of_bytes", "panel8_lines", "panel16_lines", "read8", "read16"]
 
 
 def lines_of_bytes(content, line_bytes):

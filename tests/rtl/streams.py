@@ -7,7 +7,8 @@ from amaranth.sim import Simulator
 
 __all__ = ["PATTERNS", "Pace", "collect", "feed", "run"]
 
-PATTERNS = ["always", "often", "rarely"]
+_CHANCE = {"always": 1.0, "often": 0.75, "rarely": 0.25}
+PATTERNS = list(_CHANCE)
 """How often a side of a stream is willing: every cycle, three cycles of four, one of four."""
 
 
@@ -17,10 +18,8 @@ class Pace:
     The seed is printed, so that a failing run can be repeated.
     """
 
-    _chance = {"always": 1.0, "often": 0.75, "rarely": 0.25}
-
     def __init__(self, pattern="always", seed=0):
-        self._odds = self._chance[pattern]
+        self._odds = _CHANCE[pattern]
         self._random = random.Random(seed)
         print(f"pace {pattern}, seed {seed}")
 
