@@ -75,7 +75,7 @@ class Register(wiring.Component):
     """Pipeline register that cuts valid, payload and ready: a skid buffer of two payloads.
 
     Latency one cycle, a payload a cycle. Neither `i.ready` nor `o.valid` depends on the other
-    side in the same cycle, so engines' borders use it.
+    side in the same cycle, so engines' borders use it. Payloads are not reset.
     """
 
     def __init__(self, shape):
@@ -85,7 +85,7 @@ class Register(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         width = Shape.cast(self._shape).width
-        front, spare = Signal(width), Signal(width)
+        front, spare = Signal(width, reset_less=True), Signal(width, reset_less=True)
         front_valid, spare_valid = Signal(), Signal()
         do_put, do_get = Signal(), Signal()
         incoming = as_bits(self.i.payload)
