@@ -65,17 +65,12 @@ class Feeder(wiring.Component):
         spacing = Signal(range(self._config.array_n))  # cycles until a tile may end
         first, last, do_step, do_load = Signal(), Signal(), Signal(), Signal()
         # A cycle old, but a tile's last pair comes at least two cycles after the tile.
-        records_there, records_ahead = Signal(), Signal(RECORDS_BITS)
+        may_end, records_ahead = Signal(), Signal(RECORDS_BITS)
         m.d.comb += records_ahead.eq(self.records_read - tile.records)
-        m.d.sync += records_there.eq(~records_ahead[-1])
+        m.d.sync += may_end.eq(self.room & self.post.ready & ~records_ahead[-1] & (spacing <= 1))
         m.d.comb += [
             do_load.eq(~tile_valid | (do_step & last)),
-            do_step.eq(
-                tile_valid
-                & self.a.valid
-                & self.b.valid
-                & ~(last & ~(self.room & self.post.ready & records_there & (spacing == 0)))
-            ),
+            do_step.eq(tile_valid & self.a.valid & self.b.valid & ~(last & ~may_end)),
             self.a.ready.eq(do_step & odd),
             self.b.ready.eq(do_step & odd),
             self.tile.ready.eq(do_load),
