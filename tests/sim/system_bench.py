@@ -142,7 +142,7 @@ async def faults(dut, name):
 async def reset(dut, after):
     """A reset in the middle of a program leaves the accelerator as new."""
     driver = await start(dut)
-    program = gemm_program(CONFIG, [(40, 40, 40)], seed=SEED)
+    program = gemm_program(CONFIG, [(40, 40, 40)] * 6, seed=SEED)  # longer than any of the times
     memory = load(program, latency=40)
     await driver.start(program.address, program.commands, program.window)
     for _ in range(after):
