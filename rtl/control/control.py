@@ -16,7 +16,7 @@ from rtl.control.supervisor import Supervisor
 from rtl.control.watchdog import Watchdog
 from rtl.isa import Engine
 from rtl.signatures import INDEX_BITS, EngineCommand, FaultSignature, SemaphoreUnits
-from rtl.stream import connect_streams
+from rtl.stream import Register, connect_streams
 
 __all__ = ["Control"]
 
@@ -96,7 +96,11 @@ class Control(wiring.Component):
             connect_streams(m, sequencer.command[number], queue.i)
             connect_streams(m, queue.o, self.command[number])
             connect_streams(m, self.wait[number], semaphores.wait[number])
-            connect_streams(m, self.post[number], semaphores.post[number])
+            # The engines' queues of posts end here: the arbitration is long enough by itself.
+            post = Register(SemaphoreUnits)
+            m.submodules[f"{engine.name.lower()}_post"] = ResetInserter(stopped)(post)
+            connect_streams(m, self.post[number], post.i)
+            connect_streams(m, post.o, semaphores.post[number])
             started = Signal(INDEX_BITS, name=f"started_{engine.name.lower()}")
             with m.If(queue.o.valid & queue.o.ready):
                 m.d.sync += started.eq(queue.o.payload.index)
