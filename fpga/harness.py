@@ -56,7 +56,9 @@ class Harness(wiring.Component):
         captured = Signal(len(outputs))
         folded = Signal(len(outputs))
         m.d.pins += [
-            driven.eq(Cat(self.i, driven)),
+            # Inverted, since a bit that is passed on as it is would be the same register as the one in
+            # which the component takes it, and be merged with it.
+            driven.eq(~Cat(self.i, driven)),
             captured.eq(outputs),
             folded.eq(captured ^ Cat(Const(0, 1), folded)),
         ]

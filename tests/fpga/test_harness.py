@@ -66,7 +66,7 @@ def expected(bits):
     for bit in bits:
         folded = [c ^ f for c, f in zip(captured, [0, *folded])]
         captured = [driven[name] for name in outputs]
-        driven = dict(zip(inputs, [bit, *driven.values()]))
+        driven = dict(zip(inputs, [1 - value for value in (bit, *driven.values())]))
         seen.append(folded[-1])
     return seen
 
