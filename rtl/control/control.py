@@ -9,12 +9,13 @@ from rtl.control.command_queue import CommandQueue
 from rtl.control.counters import Counters
 from rtl.control.fetcher import Fetcher
 from rtl.control.first_fault import FirstFault
-from rtl.control.register_file import ADDRESS_BITS, RegisterFile
+from rtl.control.register_file import RegisterFile
 from rtl.control.semaphores import Semaphores
 from rtl.control.sequencer import ENGINES, Sequencer
 from rtl.control.supervisor import Supervisor
 from rtl.control.watchdog import Watchdog
 from rtl.isa import Engine
+from rtl.registers import ADDRESS_BITS
 from rtl.signatures import INDEX_BITS, EngineCommand, FaultSignature, SemaphoreUnits
 from rtl.stream import Register, connect_streams
 

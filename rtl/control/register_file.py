@@ -5,11 +5,9 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from rtl.axi import Response, axi4_lite_signature
-from rtl.registers import IDENTITY, REGISTERS, VERSION, Access
+from rtl.registers import ADDRESS_BITS, IDENTITY, REGISTERS, VERSION, Access
 
-__all__ = ["ADDRESS_BITS", "RegisterFile"]
-
-ADDRESS_BITS = 8
+__all__ = ["RegisterFile"]
 
 
 class RegisterFile(wiring.Component):
