@@ -27,7 +27,7 @@ test: $(INSTALLED) ## run all tests (ARGS= are pytest's)
 	@$(RUN) -m pytest -n auto --dist worksteal $(ARGS)
 
 verilog: $(INSTALLED) ## write the accelerator's Verilog, manifest and C header (PRESET=)
-	@$(RUN) -m sim verilog $(preset)
+	@$(RUN) -m rtl verilog $(preset)
 
 bench-sim: $(INSTALLED) ## measure the simulation's speed under cocotb against a bare C++ loop
 	@$(RUN) -m sim bench $(options)

@@ -4,6 +4,8 @@ import argparse
 import sys
 from pathlib import Path
 
+from rich.console import Console
+
 from rtl.config import PRESETS, preset
 
 PROGRAMMING = Path(__file__).resolve().parent.parent / "docs" / "programming.md"
@@ -31,7 +33,8 @@ def main(arguments=None):
     from rtl.generate import generate
 
     folder = options.out or Path("build", "verilog", options.preset)
-    manifest = generate(config, folder)
+    with Console(stderr=True).status(f"writing the Verilog of {options.preset}"):
+        manifest = generate(config, folder)
     for name in (manifest["verilog"]["file"], "manifest.json", "bertha.h"):
         print(folder / name)
     return 0

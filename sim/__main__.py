@@ -1,4 +1,4 @@
-"""Command line: `python -m sim layer`, `python -m sim bench`, `python -m sim verilog`."""
+"""Command line: `python -m sim layer`, `python -m sim bench`."""
 
 import argparse
 import sys
@@ -27,23 +27,6 @@ def _bench(arguments, console):
     from sim.bench import bench
 
     bench(_options(arguments), console, rounds=arguments.rounds)
-    return 0
-
-
-def _verilog(arguments, console):
-    from rtl.config import preset
-    from sim.build import BUILD
-
-    try:
-        config = preset(arguments.preset)
-    except ValueError as error:
-        raise UserError(str(error)) from None
-    from rtl.generate import generate
-
-    folder = arguments.output or BUILD / "verilog" / arguments.preset
-    generate(config, folder)
-    for name in ("bertha.v", "manifest.json", "bertha.h"):
-        console.print(str(folder / name), highlight=False, soft_wrap=True)
     return 0
 
 
@@ -89,10 +72,6 @@ def _parser():
     bench = commands.add_parser("bench", parents=[run], help="speed of the simulation under cocotb and without")
     bench.add_argument("--rounds", type=int, default=3, help="measurements of each (default: 3)")
     bench.set_defaults(function=_bench)
-    verilog = commands.add_parser("verilog", help="write the accelerator's Verilog, manifest and C header")
-    verilog.add_argument("--preset", default="edge16", help="accelerator (default: edge16)")
-    verilog.add_argument("--output", type=Path, help="folder (default: build/verilog/PRESET)")
-    verilog.set_defaults(function=_verilog)
     return parser
 
 
