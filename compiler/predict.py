@@ -13,7 +13,7 @@ __all__ = ["Prediction", "Timing", "predict", "vector_cycles"]
 
 WORD_CYCLES = 2  # of a vector pass, measured while the array works: they share the scratchpad
 PASS_CYCLES = 20  # that a vector pass takes beside its words
-SCALE_CYCLES = {Opcode.SOFTMAX: 29, Opcode.LAYERNORM: 90}  # 1/sum, 1/deviation (rtl/vector/row_scale.py)
+SCALE_CYCLES = {Opcode.SOFTMAX: 30, Opcode.LAYERNORM: 91}  # 1/sum, 1/deviation (rtl/vector/row_scale.py)
 
 
 def vector_cycles(opcode, words):

@@ -139,20 +139,21 @@ class Control(wiring.Component):
             sequencer.quiet.eq(supervisor.quiet),
             self.abort.eq(supervisor.abort),
             watchdog.running.eq(supervisor.running),
-            watchdog.progress.eq(
-                semaphores.granted | ~semaphores.idle | sequencer.dispatched | fetcher.reading
-            ),
             counters.start.eq(supervisor.start),
             counters.counting.eq(supervisor.counting),
             counters.dispatched.eq(sequencer.dispatched),
         ]
+        # The watchdog is in no hurry.
+        m.d.sync += watchdog.progress.eq(
+            semaphores.granted | ~semaphores.idle | sequencer.dispatched | fetcher.reading
+        )
         for number in engines:
+            m.d.sync += watchdog.waiting[number].eq(self.waiting[number])
             head, started = head_index[number]
             engine_fault, deadlock = self.fault[number], watchdog.fault[number]
             source = first_fault.source[number]
             m.d.comb += [
                 watchdog.idle[number].eq(self.idle[number]),
-                watchdog.waiting[number].eq(self.waiting[number]),
                 watchdog.active[number].eq(self.active[number]),
                 watchdog.index[number].eq(Mux(self.idle[number], head, started)),
                 counters.active[number].eq(self.active[number]),

@@ -1,5 +1,8 @@
 """The registers that software sees, over AXI4-Lite."""
 
+from functools import reduce
+from operator import or_
+
 from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
@@ -76,15 +79,20 @@ class RegisterFile(wiring.Component):
         with m.If(bus.wvalid & bus.wready):
             m.d.sync += [has_data.eq(1), data.eq(bus.wdata), strobes.eq(bus.wstrb)]
 
-        m.d.comb += [bus.arready.eq(~bus.rvalid), bus.rresp.eq(Response.OKAY)]
+        # Which register is meant, and its value, take a cycle each.
+        reading = Signal()
+        chosen = Signal(len(REGISTERS))
+        read_values = []
+        m.d.comb += [bus.arready.eq(~reading & ~bus.rvalid), bus.rresp.eq(Response.OKAY)]
         with m.If(bus.arvalid & bus.arready):
-            m.d.sync += [bus.rvalid.eq(1), bus.rdata.eq(0)]
+            m.d.sync += reading.eq(1)
+        with m.If(reading):
+            m.d.sync += [reading.eq(0), bus.rvalid.eq(1)]
         with m.Elif(bus.rready):
             m.d.sync += bus.rvalid.eq(0)
 
         mask = Cat(strobe.replicate(8) for strobe in strobes)
-        values = []
-        for register in REGISTERS:
+        for number, register in enumerate(REGISTERS):
             written = do_write & (write_word == register.offset >> 2)
             if register.access is Access.READ_WRITE:
                 value = getattr(self, register.name)
@@ -97,9 +105,8 @@ class RegisterFile(wiring.Component):
                 value = self._constants[register.name]
             else:
                 value = getattr(self, register.name)
-            values.append((register.offset >> 2, value))
-        with m.If(bus.arvalid & bus.arready), m.Switch(bus.araddr[2:]):
-            for word, value in values:
-                with m.Case(word):
-                    m.d.sync += bus.rdata.eq(value)
+            m.d.sync += chosen[number].eq(bus.araddr[2:] == register.offset >> 2)
+            read_values.append(Mux(chosen[number], value, 0))
+        with m.If(reading):
+            m.d.sync += bus.rdata.eq(reduce(or_, read_values))
         return m

@@ -16,9 +16,10 @@ class Semaphores(wiring.Component):
     """Counters of 8 bits that posters add to and waiters take from.
 
     One operation a cycle: a post if there is one, else the wait whose turn it is, so that takes and
-    posts can't miss each other and the counters fit in one small memory. A wait is granted one cycle
-    after its turn came, if its counter holds at least its amount; a wait that isn't granted is tried
-    again on its next turn, every `waiters` cycles at most while nobody posts. A post is taken in the
+    posts can't miss each other and the counters fit in one small memory. A wait has its turn in the
+    cycle after it came at the earliest and is granted one cycle later, if its counter holds at least
+    its amount; a wait that isn't granted is tried again on its next turn, every `waiters` cycles at
+    most while nobody posts. A post is taken in the
     cycle of its turn. The counters are cleared in the first `config.semaphores` cycles after reset,
     in which nothing is granted or taken.
 
@@ -96,9 +97,13 @@ class Semaphores(wiring.Component):
         posts = Signal(self._posters)
         waits = Signal(self._waiters)
         m.d.comb += posts.eq(Cat(stream_.valid for stream_ in self.post))
+        under_way = Signal(self._waiters)  # of the waits
+        m.d.sync += under_way.eq(0)
         for number, wait in enumerate(self.wait):
-            under_way = valid & ~is_post & (port == number)
-            m.d.comb += waits[number].eq(wait.valid & ~under_way)
+            # Registered: who wants something takes the engine long enough to find out.
+            wanted = Signal(name=f"wanted_{number}")
+            m.d.sync += wanted.eq(wait.valid & ~wait.ready)
+            m.d.comb += waits[number].eq(wanted & ~under_way[number])
         any_post, chosen_post, last_post = self._pick(m, posts, "post")
         any_wait, chosen_wait, last_wait = self._pick(m, waits, "wait")
         m.d.sync += valid.eq(0)
@@ -116,6 +121,7 @@ class Semaphores(wiring.Component):
                 valid.eq(1),
                 is_post.eq(0),
                 port.eq(chosen_wait),
+                under_way.bit_select(chosen_wait, 1).eq(1),
                 last_wait.eq(chosen_wait),
                 units.eq(Array(wait.payload for wait in self.wait)[chosen_wait]),
             ]

@@ -66,8 +66,9 @@ class Column(wiring.Component):
         accumulators = []
         products = []
         for row in range(self._rows):
+            # 16 bits hold every product: at most 255 * 128 = 32,640 below and above zero.
             a = Signal(signed(9), name=f"a_{row}")
-            product = Signal(signed(17), name=f"product_{row}", reset_less=True)
+            product = Signal(signed(16), name=f"product_{row}", reset_less=True)
             accumulator = Signal(
                 signed(ACCUMULATOR_BITS), name=f"accumulator_{row}", reset_less=True
             )

@@ -1,6 +1,6 @@
 """The drain stream's arithmetic: from int32 columns to the words that are written."""
 
-from amaranth.hdl import Module, Mux, Signal, signed
+from amaranth.hdl import Cat, Module, Mux, Signal, signed
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -19,8 +19,9 @@ from rtl.stream import Queue
 __all__ = ["Epilogue"]
 
 WORDS_IN_FLIGHT = 16
-"""Words between the drain and the packer. Above the pipeline's length and the way back of the news
-that one has left, so that a word a cycle can flow; LUT RAM is 16 deep."""
+"""Words between the drain and the packer. A word may leave 12 cycles after it was taken (arithmetic
+11, queue 1), and 2 cycles later (`room`, `has_room`) another one may take its place: 14 places let a
+word a cycle flow. LUT RAM is 16 deep."""
 
 
 class _Meta(data.Struct):
@@ -32,6 +33,7 @@ class _Meta(data.Struct):
     piecewise: 1
     residual: 1
     mask: 1
+    out16: 1
     residue: 1
     post_shift: 4
     statistics: 2
@@ -39,18 +41,27 @@ class _Meta(data.Struct):
     slot: 8
 
 
+def residue(scaled):
+    """sat8(scaled - sat8(scaled)) of an int16; the subtraction doesn't wait for the saturation."""
+    fits = scaled[7:].all() | ~scaled[7:].any()
+    rest = scaled - Mux(scaled[-1], -128, 127)
+    return Mux(fits, 0, saturate(rest, signed(8)))
+
+
 class Epilogue(wiring.Component):
     """Requantisation, piecewise function, residual, mask, statistics and packing, in this order.
 
     A column a cycle; the arithmetic is that of docs/architecture.md, "Epilogue". The arithmetic never
     stops: a word enters only when there is room for it in front of the packer, and its residual is
-    there.
+    there. What is behind that queue doesn't stop either: a word leaves it when the packer has room.
 
     Ports
     -----
     word : In(stream of N x int32)
         Columns of the tiles, N a tile.
-    tile : In(stream of EpilogueTile), packer_tile : In(stream of PackerTile)
+    tile : In(stream of EpilogueTile)
+    packer_tile : In(stream of PackerTile)
+        Of the same tiles, each there when `tile` is.
     record : In(stream of ColumnRecord)
         N for every tile with `params`.
     residual : In(stream of lines)
@@ -124,6 +135,7 @@ class Epilogue(wiring.Component):
 
         record = self.record.payload
         from_record = tile.params & ~tile.uniform
+        post_shift = Mux(from_record, record.post_shift, tile.post_shift)
         m.submodules.requantize = requantize = Requantize(n)
         m.d.comb += [
             requantize.acc.eq(self.word.payload),
@@ -142,8 +154,10 @@ class Epilogue(wiring.Component):
             meta.piecewise.eq(tile.piecewise),
             meta.residual.eq(tile.residual),
             meta.mask.eq(tile.params & record.mask),
-            meta.residue.eq(tile.params & record.residue),
-            meta.post_shift.eq(Mux(from_record, record.post_shift, tile.post_shift)),
+            meta.out16.eq(tile.out16),
+            meta.residue.eq(tile.residue & tile.params & record.residue),
+            # A 16-bit word is written as it is.
+            meta.post_shift.eq(Mux(tile.out16, 0, post_shift)),
             meta.statistics.eq(tile.statistics),
             meta.statistics_init.eq(tile.statistics_init),
             meta.slot.eq(tile.slot),
@@ -210,62 +224,48 @@ class Epilogue(wiring.Component):
         ]
 
         result = data.StructLayout(
-            {"lanes": summed.shape(), "final": 1, "residue": 1, "post_shift": 4}
+            {"lanes": summed.shape(), "final": 1, "out16": 1, "residue": 1, "post_shift": 4}
         )
         m.submodules.results = results = Queue(result, WORDS_IN_FLIGHT)
         m.d.comb += [
             results.i.valid.eq(meta.valid),
             results.i.payload.lanes.eq(summed),
             results.i.payload.final.eq(meta.final),
+            results.i.payload.out16.eq(meta.out16),
             results.i.payload.residue.eq(meta.residue),
             results.i.payload.post_shift.eq(meta.post_shift),
         ]
         m.submodules.packer = packer = Packer(self._config)
-        scaled_valid, scaled_final, scaled_residue = Signal(), Signal(), Signal()
-        do_pop, do_limit = Signal(), Signal()
+        # Two stages that never stop: scaled, then limited to what is written.
+        do_pop, scaled_valid = Signal(), Signal()
         m.d.comb += [
-            do_limit.eq(~packer.valid | packer.ready),
-            results.o.ready.eq(~scaled_valid | do_limit),
-            do_pop.eq(results.o.valid & results.o.ready),
+            results.o.ready.eq(packer.has_room),
+            do_pop.eq(results.o.valid & packer.has_room),
         ]
         # `room` doesn't know yet of the words that were taken in this cycle and in the last one.
         m.d.sync += [room.eq(room - entered + do_pop), has_room.eq(room > 2)]
-        with m.If(results.o.ready):
-            m.d.sync += [
-                scaled_valid.eq(results.o.valid),
-                scaled_final.eq(results.o.payload.final),
-                scaled_residue.eq(results.o.payload.residue),
-            ]
-        with m.If(do_limit):
-            m.d.sync += [
-                packer.valid.eq(scaled_valid),
-                packer.final.eq(scaled_final),
-                packer.flagged.eq(scaled_residue),
-            ]
+        popped = results.o.payload
+        scaled_final, scaled_out16, scaled_residue = Signal(), Signal(), Signal()
+        m.d.sync += [
+            scaled_valid.eq(do_pop),
+            scaled_final.eq(popped.final),
+            scaled_out16.eq(popped.out16),
+            scaled_residue.eq(popped.residue),
+            packer.valid.eq(scaled_valid),
+            packer.final.eq(scaled_final),
+            packer.out16.eq(scaled_out16),
+            packer.flagged.eq(scaled_residue),
+        ]
+        word = Signal(self._config.line_bits, reset_less=True)
+        words, bytes_, residues_ = [], [], []
         for lane in range(n):
-            unscaled = Signal(signed(16), name=f"unscaled_{lane}", reset_less=True)
             scaled = Signal(signed(16), name=f"scaled_{lane}", reset_less=True)
-            rest = Signal(signed(16), name=f"rest_{lane}", reset_less=True)
-            word = Signal(signed(16), name=f"word_{lane}", reset_less=True)
-            byte = Signal(signed(8), name=f"byte_{lane}", reset_less=True)
-            with m.If(results.o.ready):
-                m.d.sync += [
-                    unscaled.eq(results.o.payload.lanes[lane]),
-                    scaled.eq(
-                        shift_round(results.o.payload.lanes[lane], results.o.payload.post_shift)
-                    ),
-                ]
-            with m.If(do_limit):
-                m.d.sync += [
-                    word.eq(unscaled),
-                    byte.eq(saturate(scaled, signed(8))),
-                    rest.eq(scaled - saturate(scaled, signed(8))),
-                ]
-            m.d.comb += [
-                packer.word16[lane].eq(word),
-                packer.word8[lane].eq(byte),
-                packer.residue8[lane].eq(saturate(rest, signed(8))),
-            ]
+            m.d.sync += scaled.eq(shift_round(popped.lanes[lane], popped.post_shift))
+            words.append(scaled)
+            bytes_.append(saturate(scaled, signed(8)))
+            residues_.append(residue(scaled))
+        m.d.sync += word.eq(Mux(scaled_out16, Cat(*words), Cat(*bytes_, *residues_)))
+        m.d.comb += packer.word.eq(word)
         wiring.connect(m, wiring.flipped(self.packer_tile), packer.tile)
         wiring.connect(m, packer.port, wiring.flipped(self.port))
         wiring.connect(m, packer.post, wiring.flipped(self.post))

@@ -1,6 +1,6 @@
 """Packs result words into lines, and tells when a tile's last line is in the scratchpad."""
 
-from amaranth.hdl import Cat, Const, Module, Signal, signed
+from amaranth.hdl import Cat, Const, Module, Mux, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -8,30 +8,43 @@ from rtl.gemm.tile import PackerTile
 from rtl.isa import semaphore_layout
 from rtl.scratchpad.writer import LineWriter
 from rtl.signatures import LINE_ADDRESS_BITS, FaultSignature, bank_write, line_write
-from rtl.stream import Queue, Register
+from rtl.stream import Queue
 
 __all__ = ["Packer"]
 
-COUNT_BITS = 8  # lines between the packer and the scratchpad, modulo; at most a handful are
+QUEUE_DEPTH = 16  # of lines, and of finished tiles; LUT RAM is 16 deep
+WORD_LATENCY = 2  # from the epilogue's queue of results: scaled, limited
+ROOM_LATENCY = WORD_LATENCY + 2
+"""Cycles from a word's start to a `has_room` that knows of it: its way here, the queue's level, the
+register of `has_room`. So many words may start, this cycle's among them, that `has_room` doesn't
+know of, and be a tile each: the room that must be left in every queue."""
+COUNT_BITS = 10
+"""Of the modulo counts of lines. Against the oldest finished tile, the written lines are behind by at
+most what both queues and the writer hold, and ahead by those of less than `QUEUE_DEPTH` tiles that
+wait until its post is taken, up to 32 lines each: less than half of the range."""
 
 
 class Packer(wiring.Component):
     """Writes a tile's words from `addr` and its residue words from `residue_addr`.
 
-    8-bit words go two a line; an odd last word gets a zero word beside it.
+    8-bit words go two a line; an odd last word gets a zero word beside it. The packer takes every
+    word that comes: who sends them asks `has_room` first.
 
     Ports
     -----
     tile : In(stream of PackerTile)
-        Must be there with a tile's first word.
+        Must be there with a tile's first word, and is: a tile is issued to all who work on it in
+        the same cycle, and its words have a longer way.
+    has_room : Out(1)
+        A word may start on its way here. Takes the words into account that started
+        `ROOM_LATENCY` cycles ago or earlier.
     valid, final : In(1)
-        A word comes; it is the tile's last one.
-    word16 : In(N x int16), word8 : In(N x int8), residue8 : In(N x int8)
-        The word in the forms it may be written in.
-    flagged : In(1)
-        `residue8` is to be written too, if the tile wants residues.
-    ready : Out(1)
-        The word is taken.
+        A word comes, `WORD_LATENCY` cycles after it started; it is the tile's last one.
+    out16, flagged : In(1)
+        The word has 16 bits a lane; has residues that are written. At most one of them is set,
+        and `out16` is that of the tile.
+    word : In(16 N)
+        N x int16 with `out16`; else N x int8 and, above them, N x int8 of residues.
     port : Out(stream of bank_write)
         To the scratchpad.
     post : Out(stream of semaphore_layout)
@@ -41,17 +54,15 @@ class Packer(wiring.Component):
 
     def __init__(self, config):
         self._config = config
-        n = config.array_n
         super().__init__(
             {
                 "tile": In(stream.Signature(PackerTile)),
+                "has_room": Out(1),
                 "valid": In(1),
                 "final": In(1),
-                "word16": In(data.ArrayLayout(signed(16), n)),
-                "word8": In(data.ArrayLayout(signed(8), n)),
-                "residue8": In(data.ArrayLayout(signed(8), n)),
+                "out16": In(1),
                 "flagged": In(1),
-                "ready": Out(1),
+                "word": In(config.line_bits),
                 "port": Out(stream.Signature(bank_write(config))),
                 "post": Out(stream.Signature(semaphore_layout)),
                 "fault": Out(FaultSignature),
@@ -66,31 +77,17 @@ class Packer(wiring.Component):
         wiring.connect(m, writer.port, wiring.flipped(self.port))
         wiring.connect(m, writer.fault, wiring.flipped(self.fault))
         finished_shape = data.StructLayout({"post1": semaphore_layout, "count": COUNT_BITS})
-        m.submodules.finished = finished = Queue(finished_shape, 4)
+        m.submodules.finished = finished = Queue(finished_shape, QUEUE_DEPTH)
 
-        do_word = Signal()
-        m.d.comb += do_word.eq(self.valid & self.ready)
-        results = _Lines(
-            m,
-            config,
-            "result",
-            base=tile.addr,
-            index=tile.index,
-            do_word=do_word,
-            final=self.final,
-        )
-        residues = _Lines(
-            m,
-            config,
-            "residue",
-            base=tile.residue_addr,
-            index=tile.index,
-            do_word=do_word,
-            final=self.final,
-        )
-        results.put(self.word8.as_value(), wanted=~tile.out16)
-        results.put_line(self.word16.as_value(), wanted=tile.out16)
-        residues.put(self.residue8.as_value(), wanted=self.flagged & tile.residue)
+        is_last = Signal()
+        m.d.comb += [is_last.eq(self.valid & self.final), self.tile.ready.eq(is_last)]
+        common = {"index": tile.index, "do_word": self.valid, "final": self.final}
+        results = _Lines(m, config, "result", base=tile.addr, **common)
+        residues = _Lines(m, config, "residue", base=tile.residue_addr, **common)
+        half_bits = config.line_bits // 2
+        results.put(self.word[:half_bits], wanted=~self.out16)
+        results.put_line(self.word, wanted=self.out16)
+        residues.put(self.word[half_bits:], wanted=self.flagged)
 
         # One line a cycle leaves, results first.
         m.d.comb += [
@@ -101,18 +98,18 @@ class Packer(wiring.Component):
         ]
         with m.If(results.o.valid):
             m.d.comb += writer.i.payload.eq(results.o.payload)
-        m.d.comb += [
-            self.ready.eq(
-                self.tile.valid & results.has_room & residues.has_room & finished.i.ready
-            ),
-            self.tile.ready.eq(do_word & self.final),
-        ]
+
+        # Every word can put one payload into each of the three queues.
+        highest = QUEUE_DEPTH - ROOM_LATENCY
+        m.d.sync += self.has_room.eq(
+            (results.level <= highest) & (residues.level <= highest) & (finished.level <= highest)
+        )
 
         made, written = Signal(COUNT_BITS), Signal(COUNT_BITS)
         made_now, behind = Signal(COUNT_BITS), Signal(COUNT_BITS)
         m.d.comb += [
             made_now.eq(made + results.do_complete + residues.do_complete),
-            finished.i.valid.eq(do_word & self.final),
+            finished.i.valid.eq(is_last),
             finished.i.payload.post1.eq(tile.post1),
             finished.i.payload.count.eq(made_now),
             behind.eq(written - finished.o.payload.count),
@@ -136,40 +133,40 @@ class _Lines:
         self._final = final
         self._half = Signal(8 * config.array_n, name=f"{name}_half", reset_less=True)
         self._half_valid = Signal(name=f"{name}_half_valid")
-        self._offset = Signal(LINE_ADDRESS_BITS, name=f"{name}_offset")
+        offset = Signal(LINE_ADDRESS_BITS, name=f"{name}_offset")
         self.do_complete = Signal(name=f"{name}_do_complete")
-        m.submodules[f"{name}_lines"] = lines = Register(line_write(config))
+        m.submodules[f"{name}_lines"] = lines = Queue(line_write(config), QUEUE_DEPTH)
         self.o = lines.o
-        self.has_room = lines.i.ready
+        self.level = lines.level
         self._line = lines.i.payload.data
         m.d.comb += [
             lines.i.valid.eq(self.do_complete),
-            lines.i.payload.addr.eq(base + self._offset),
+            lines.i.payload.addr.eq(base + offset),
             lines.i.payload.index.eq(index),
         ]
         with m.If(self.do_complete):
-            m.d.sync += self._offset.eq(self._offset + 1)
+            m.d.sync += offset.eq(offset + 1)
         with m.If(do_word & final):
-            m.d.sync += [self._offset.eq(0), self._half_valid.eq(0)]
+            m.d.sync += offset.eq(0)
 
     def put(self, word, *, wanted):
         """Takes an 8-bit word if `wanted`; completes a line with every second one and the last."""
         m = self._m
+        half, half_valid = self._half, self._half_valid
         zero = Const(0, len(word))
-        with m.If(self._do_word & wanted):
-            with m.If(self._half_valid):
-                m.d.comb += [self.do_complete.eq(1), self._line.eq(Cat(self._half, word))]
-                m.d.sync += self._half_valid.eq(0)
-            with m.Elif(self._final):
-                m.d.comb += [self.do_complete.eq(1), self._line.eq(Cat(word, zero))]
-            with m.Else():
-                m.d.sync += [self._half.eq(word), self._half_valid.eq(1)]
-        with m.Elif(self._do_word & self._final & self._half_valid):
-            m.d.comb += [self.do_complete.eq(1), self._line.eq(Cat(self._half, zero))]
-            m.d.sync += self._half_valid.eq(0)
+        # The data don't wait for `do_word`: while no line is complete, they mean nothing.
+        m.d.comb += self._line.eq(Cat(word, zero))
+        with m.If(half_valid):
+            m.d.comb += self._line.eq(Cat(half, Mux(wanted, word, zero)))
+        with m.Else():
+            m.d.sync += half.eq(word)
+        with m.If(self._do_word):
+            m.d.comb += self.do_complete.eq(
+                Mux(self._final, half_valid | wanted, half_valid & wanted)
+            )
+            m.d.sync += half_valid.eq(~self._final & (half_valid ^ wanted))
 
     def put_line(self, line, *, wanted):
         """Takes a 16-bit word, which is a line, if `wanted`."""
-        m = self._m
-        with m.If(self._do_word & wanted):
-            m.d.comb += [self.do_complete.eq(1), self._line.eq(line)]
+        with self._m.If(wanted):
+            self._m.d.comb += [self.do_complete.eq(self._do_word), self._line.eq(line)]

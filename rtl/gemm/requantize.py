@@ -10,6 +10,11 @@ from rtl.signatures import RowFactor
 
 __all__ = ["Requantize"]
 
+KEPT_BITS = 16 + 1 + 7
+"""Signed bits that matter after the coarse shift: the result's, the rounding bit, those that the fine
+shift drops. A value that doesn't fit is at least 2**23 or below -2**23; after any fine shift and the
+rounding it is at least 2**15 or at most -2**15, so it saturates whatever its other bits are."""
+
 
 class Requantize(wiring.Component):
     """v = sat16(round_half_up((acc + bias) * mult / 2**shift)) in every lane.
@@ -81,12 +86,22 @@ class _Lane(wiring.Component):
         mult = Signal(unsigned(16), reset_less=True)
         shifts = [Signal(6, name=f"shift_{stage}", reset_less=True) for stage in range(4)]
         low = Signal(unsigned(33), reset_less=True)  # low 17 bits of the biased value, times mult
-        high = Signal(signed(33), reset_less=True)  # its high 16 bits, times mult
-        product = Signal(signed(50), reset_less=True)
-        coarse = Signal(signed(51), reset_less=True)
-        fine = Signal(signed(51), reset_less=True)
+        high = Signal(signed(32), reset_less=True)  # its high 16 bits, times mult
+        product = Signal(signed(49), reset_less=True)  # |biased| <= 2**32, mult < 2**16
+        coarse = Signal(signed(KEPT_BITS + 1), reset_less=True)
+        fine = Signal(signed(KEPT_BITS + 1), reset_less=True)
         limited = Signal(signed(16), reset_less=True)
         m.d.comb += self.o.eq(limited)
+
+        doubled = Cat(Const(0, 1), product)  # one bit below the result stays for rounding
+        sign = product[-1]
+        coarse_shift = shifts[2][3:]
+        shifted = doubled.as_signed() >> Cat(Const(0, 3), coarse_shift)
+        # Beside the shifter: whether a bit above those that are kept is no copy of the sign.
+        overflow = 0
+        for eights, low_bit in enumerate(range(KEPT_BITS - 1, len(doubled) - 1, 8)):
+            above = doubled[low_bit : min(low_bit + 8, len(doubled) - 1)]
+            overflow |= (above != sign.replicate(len(above))) & (coarse_shift <= eights)
         m.d.sync += [
             biased.eq(self.acc + self.bias),
             mult.eq(self.mult),
@@ -96,8 +111,8 @@ class _Lane(wiring.Component):
             shifts[1].eq(shifts[0]),
             product.eq(Cat(Const(0, 17), high).as_signed() + low),
             shifts[2].eq(shifts[1]),
-            # One bit below the result stays for rounding.
-            coarse.eq(Cat(Const(0, 1), product).as_signed() >> Cat(Const(0, 3), shifts[2][3:])),
+            # With the two highest bits unlike, the value is one that doesn't fit, so `limited` saturates.
+            coarse.eq(Cat(shifted[: KEPT_BITS - 1], sign ^ overflow, sign)),
             shifts[3].eq(shifts[2]),
             fine.eq(coarse >> shifts[3][:3]),
             limited.eq(saturate((fine + 1) >> 1, signed(16))),

@@ -63,18 +63,21 @@ class TileSequencer(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         config = self._config
-        body = Signal(command_layout(Opcode.GEMM))
-        index = Signal(INDEX_BITS)
+        body = Signal(command_layout(Opcode.GEMM), reset_less=True)
+        index = Signal(INDEX_BITS, reset_less=True)
         addresses = {
-            name: Signal(LINE_ADDRESS_BITS, name=f"{name}_addr")
+            name: Signal(LINE_ADDRESS_BITS, name=f"{name}_addr", reset_less=True)
             for name in ("a", "b", "c", "residue", "residual", "param")
         }
         left = Signal(16)
-        slot = Signal(9)
+        slot, next_slot = Signal(9), Signal(9)
         started = Signal()  # wait1 was taken for this command already
         slot_used = body.row_factor | (body.statistics != 0)
+        # What is decided with a wait is known a cycle before: who waits asks far away.
         legal, slot_legal, wait_only = Signal(), Signal(), Signal()
-        m.d.comb += [
+        m.d.comb += next_slot.eq(Mux(slot[8], slot, slot + body.slot_step))
+        m.d.sync += [
+            wait_only.eq(body.opcode == Opcode.GEMM_WAIT),
             legal.eq(
                 (body.k != 0)
                 & ~body.k[0]
@@ -84,8 +87,6 @@ class TileSequencer(wiring.Component):
                 & (body.statistics != 3)
                 & ~(body.out16 & body.residue)
             ),
-            slot_legal.eq(~slot_used | (slot < config.row_slots)),
-            wait_only.eq(body.opcode == Opcode.GEMM_WAIT),
         ]
 
         wanted = Signal(semaphore_layout)
@@ -116,12 +117,18 @@ class TileSequencer(wiring.Component):
                     started.eq(0),
                 ]
                 with m.If(self.command.valid):
-                    m.next = "FIRST_WAIT"
-            with m.State("FIRST_WAIT"):
+                    m.next = "CHECK"
+            with m.State("CHECK"):
                 m.d.sync += [
                     address.eq(body[f"{name}_addr"]) for name, address in addresses.items()
                 ]
-                m.d.sync += [left.eq(body.count), slot.eq(body.slot)]
+                m.d.sync += [
+                    left.eq(body.count),
+                    slot.eq(body.slot),
+                    slot_legal.eq(~slot_used | (body.slot < config.row_slots)),
+                ]
+                m.next = "FIRST_WAIT"
+            with m.State("FIRST_WAIT"):
                 with m.If(~wait_only & ~legal):
                     refuse()
                 with m.Else():
@@ -149,7 +156,8 @@ class TileSequencer(wiring.Component):
                         addresses["residual"].eq(addresses["residual"] + body.residual_stride),
                         addresses["param"].eq(addresses["param"] + body.param_stride),
                         left.eq(left - 1),
-                        slot.eq(Mux(slot[8], slot, slot + body.slot_step)),
+                        slot.eq(next_slot),
+                        slot_legal.eq(~slot_used | (next_slot < config.row_slots)),
                     ]
                     m.next = "TILE_WAIT"
                     with m.If(left == 1):
@@ -201,8 +209,6 @@ class TileSequencer(wiring.Component):
             feeder.index.eq(index),
             packer.addr.eq(addresses["c"]),
             packer.residue_addr.eq(addresses["residue"]),
-            packer.out16.eq(body.out16),
-            packer.residue.eq(body.residue),
             packer.post1.eq(Mux(last | body.post1_each, body.post1, none)),
             packer.index.eq(index),
             epilogue.slot.eq(slot),

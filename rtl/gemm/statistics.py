@@ -51,10 +51,8 @@ class RowStatistics(wiring.Component):
         m = Module()
         n = self._config.array_n
         valid, final = Signal(), Signal()
-        from_slot, anew = (
-            Signal(),
-            Signal(),
-        )  # what a tile's first word is added to; else what is at hand
+        # What a tile's first word is added to; else what is at hand.
+        from_slot, anew = Signal(), Signal()
         kind = Signal(2)
         slot, running_slot = Signal(self._config.slot_bits), Signal(self._config.slot_bits)
         running_valid, at_hand = Signal(), Signal()
@@ -96,10 +94,11 @@ class RowStatistics(wiring.Component):
                     before.sum.eq(Mux(kind == Statistics.MAX, -(1 << 15), 0)),
                     before.squares.eq(0),
                 ]
+            maximum = before.sum[:16].as_signed()
             m.d.comb += total.eq(
                 Mux(
                     kind == Statistics.MAX,
-                    Mux(value > before.sum, value, before.sum),
+                    Mux(value > maximum, value, maximum),
                     value + before.sum,
                 )
             )

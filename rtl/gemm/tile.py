@@ -34,6 +34,8 @@ class EpilogueTile(data.Struct):
     row_factor: unsigned(1)
     params: unsigned(1)
     uniform: unsigned(1)
+    out16: unsigned(1)
+    residue: unsigned(1)
     statistics: unsigned(2)
     statistics_init: unsigned(1)
     slot: unsigned(8)
@@ -48,7 +50,5 @@ class PackerTile(data.Struct):
 
     addr: unsigned(LINE_ADDRESS_BITS)
     residue_addr: unsigned(LINE_ADDRESS_BITS)
-    out16: unsigned(1)
-    residue: unsigned(1)
     post1: semaphore_layout
     index: unsigned(INDEX_BITS)

@@ -1,10 +1,14 @@
 """One single-port memory bank."""
 
-from amaranth.hdl import Module
+from amaranth.hdl import Cat, Module
 from amaranth.lib import memory, wiring
 from amaranth.lib.wiring import In, Out
 
 __all__ = ["Bank"]
+
+SLICE_BITS = 32
+"""Width of the memories side by side. For a power of two, and not for a whole line, synthesis finds
+block RAMs as deep as the bank, which need no multiplexer behind them."""
 
 
 class Bank(wiring.Component):
@@ -38,17 +42,21 @@ class Bank(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        m.submodules.memory = storage = memory.Memory(
-            shape=self._line_bits, depth=self._lines, init=[]
-        )
-        write_port = storage.write_port()
-        read_port = storage.read_port()
-        m.d.comb += [
-            write_port.addr.eq(self.addr),
-            write_port.data.eq(self.write_data),
-            write_port.en.eq(self.enable & self.write),
-            read_port.addr.eq(self.addr),
-            read_port.en.eq(self.enable & ~self.write),
-            self.read_data.eq(read_port.data),
-        ]
+        read_data = []
+        for first in range(0, self._line_bits, SLICE_BITS):
+            bits = slice(first, min(first + SLICE_BITS, self._line_bits))
+            m.submodules[f"slice_{first // SLICE_BITS}"] = storage = memory.Memory(
+                shape=bits.stop - first, depth=self._lines, init=[]
+            )
+            write_port = storage.write_port()
+            read_port = storage.read_port()
+            m.d.comb += [
+                write_port.addr.eq(self.addr),
+                write_port.data.eq(self.write_data[bits]),
+                write_port.en.eq(self.enable & self.write),
+                read_port.addr.eq(self.addr),
+                read_port.en.eq(self.enable & ~self.write),
+            ]
+            read_data.append(read_port.data)
+        m.d.comb += self.read_data.eq(Cat(read_data))
         return m

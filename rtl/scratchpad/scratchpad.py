@@ -6,6 +6,9 @@ one that had to wait follows one bank behind: no placement by the compiler is ne
 stream of lower priority can be held off for longer than the others take to pass.
 """
 
+from functools import reduce
+from operator import or_
+
 from amaranth.hdl import Array, Cat, Const, Module, Mux, Signal
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In
@@ -14,6 +17,11 @@ from rtl.scratchpad.bank import Bank
 from rtl.signatures import bank_write, read_port
 
 __all__ = ["Scratchpad"]
+
+
+def _selected(grants, values):
+    """The value whose grant is set, 0 if none is. Needs no order, as a chain of choices would."""
+    return reduce(or_, (Mux(grant, value, 0) for grant, value in zip(grants, values, strict=True)))
 
 
 class Scratchpad(wiring.Component):
@@ -27,7 +35,8 @@ class Scratchpad(wiring.Component):
         A write is seen by every read that is taken in a later cycle.
 
     In every bank and cycle one access wins: the read port with the lowest number, then the write
-    port with the lowest number.
+    port with the lowest number. From its grant on an access goes through registers: port, bank,
+    the bank's memory, its output, the port's line.
 
     Parameters
     ----------
@@ -35,7 +44,7 @@ class Scratchpad(wiring.Component):
     readers, writers : int
     """
 
-    latency = Bank.latency + 3
+    latency = Bank.latency + 4
 
     def __init__(self, config, *, readers, writers):
         self._config = config
@@ -52,9 +61,7 @@ class Scratchpad(wiring.Component):
         m = Module()
         config = self._config
         bank_bits = config.bank_bits
-        ports = [
-            (port.request.valid, port.request.payload, port.request.ready) for port in self.read
-        ]
+        ports = [(port.request.valid, port.request.payload, port.request.ready) for port in self.read]
         ports += [(port.valid, port.payload.addr, port.ready) for port in self.write]
 
         # A port is held off by those before it that want the same bank. Comparing them in pairs is
@@ -66,36 +73,35 @@ class Scratchpad(wiring.Component):
                 held_off |= other_valid & (other_addr[:bank_bits] == addr[:bank_bits])
             m.d.comb += [ready.eq(~held_off), granted[number].eq(valid & ready)]
 
+        # Grants, addresses and lines are registered before they meet at the banks: the grant of a
+        # port far away and the way to a bank far away are a cycle each. All accesses take the same
+        # time, so they stay in order. Registers that the grants qualify need no reset.
+        addrs, lines = [], []
+        for number, (_, addr, _) in enumerate(ports):
+            bank_addr = Signal(range(config.bank_lines), name=f"port_addr_{number}", reset_less=True)
+            m.d.sync += bank_addr.eq(addr[bank_bits:])
+            addrs.append(bank_addr)
+        for number, port in enumerate(self.write):
+            line = Signal(config.line_bits, name=f"port_line_{number}", reset_less=True)
+            m.d.sync += line.eq(port.payload.data)
+            lines.append(line)
+
         read_data = []
         for number in range(config.scratchpad_banks):
-            request = Signal(len(ports), name=f"request_{number}")
-            grant = Signal(len(ports), name=f"grant_{number}")
-            m.d.comb += [
-                request.eq(Cat(valid & (addr[:bank_bits] == number) for valid, addr, _ in ports)),
-                grant.eq(request & granted),
-            ]
+            grants = Signal(len(ports), name=f"grants_{number}")  # at most one of them
+            m.d.sync += grants.eq(granted & Cat(addr[:bank_bits] == number for _, addr, _ in ports))
+            write_grants = grants[self._readers :]
 
             m.submodules[f"bank_{number}"] = bank = Bank(config.bank_lines, config.line_bits)
             enable, write = Signal(name=f"enable_{number}"), Signal(name=f"write_{number}")
             addr = Signal(range(config.bank_lines), name=f"addr_{number}", reset_less=True)
             data = Signal(config.line_bits, name=f"data_{number}", reset_less=True)
             m.d.sync += [
-                enable.eq(request.any()),
-                write.eq(grant[self._readers :].any()),
+                enable.eq(grants.any()),
+                write.eq(write_grants.any()),
+                addr.eq(_selected(grants, addrs)),
+                data.eq(_selected(write_grants, lines)),
             ]
-            chosen = self.read[0].request.payload[bank_bits:]
-            for port in range(1, self._readers):
-                chosen = Mux(grant[port], self.read[port].request.payload[bank_bits:], chosen)
-            for port in range(self._writers):
-                chosen = Mux(
-                    grant[self._readers + port], self.write[port].payload.addr[bank_bits:], chosen
-                )
-            m.d.sync += addr.eq(chosen)
-            chosen = self.write[0].payload.data
-            for port in range(1, self._writers):
-                chosen = Mux(grant[self._readers + port], self.write[port].payload.data, chosen)
-            with m.If(grant[self._readers :].any()):
-                m.d.sync += data.eq(chosen)
             m.d.comb += [
                 bank.enable.eq(enable),
                 bank.write.eq(write),
@@ -111,7 +117,7 @@ class Scratchpad(wiring.Component):
             bank = port.request.payload[:bank_bits]
             taken = granted[number]
             for _ in range(self.latency - 1):
-                next_bank, next_taken = Signal(bank_bits), Signal()
+                next_bank, next_taken = Signal(bank_bits, reset_less=True), Signal()
                 m.d.sync += [next_bank.eq(bank), next_taken.eq(taken)]
                 bank, taken = next_bank, next_taken
             data = Signal(config.line_bits, name=f"read_data_{number}", reset_less=True)

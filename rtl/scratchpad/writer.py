@@ -5,8 +5,8 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from rtl.isa import FaultReason
-from rtl.signatures import FaultSignature, bank_write, line_write
-from rtl.stream import Register
+from rtl.signatures import INDEX_BITS, FaultSignature, bank_write, line_write
+from rtl.stream import Queue, Register
 
 __all__ = ["LineWriter"]
 
@@ -44,19 +44,28 @@ class LineWriter(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         config = self._config
-        checked_line = data.StructLayout({"line": line_write(config), "in_range": 1})
-        m.submodules.register = register = Register(checked_line)
+        # The scratchpad's answer comes late, and it decides when a line leaves. So only what the
+        # scratchpad decides on is in a skid buffer; the line itself is beside it in memory, where
+        # leaving moves a pointer only. Both hold two and take a cycle: they move together.
+        checked = data.StructLayout({"addr": config.line_addr_bits, "in_range": 1})
+        line = data.StructLayout({"data": config.line_bits, "index": INDEX_BITS})
+        m.submodules.register = register = Register(checked)
+        m.submodules.lines = lines = Queue(line, 2)
         failed = Signal()
-        checked, in_range = register.o.payload.line, register.o.payload.in_range
+        in_range = register.o.payload.in_range
         m.d.comb += [
-            register.i.payload.line.eq(self.i.payload),
+            register.i.payload.addr.eq(self.i.payload.addr),
             register.i.payload.in_range.eq(self.i.payload.addr < config.lines),
             register.i.valid.eq(self.i.valid & ~failed),
+            lines.i.payload.data.eq(self.i.payload.data),
+            lines.i.payload.index.eq(self.i.payload.index),
+            lines.i.valid.eq(register.i.valid),
             self.i.ready.eq(register.i.ready & ~failed),
-            self.port.payload.addr.eq(checked.addr),
-            self.port.payload.data.eq(checked.data),
+            self.port.payload.addr.eq(register.o.payload.addr),
+            self.port.payload.data.eq(lines.o.payload.data),
             self.port.valid.eq(register.o.valid & in_range & ~failed),
             register.o.ready.eq(self.port.ready | ~in_range | failed),
+            lines.o.ready.eq(register.o.ready),
             self.idle.eq(~register.o.valid),
         ]
         m.d.sync += self.fault.valid.eq(register.o.valid & ~in_range & ~failed)
@@ -64,6 +73,6 @@ class LineWriter(wiring.Component):
             m.d.sync += [
                 failed.eq(1),
                 self.fault.payload.reason.eq(FaultReason.SCRATCHPAD_RANGE),
-                self.fault.payload.index.eq(checked.index),
+                self.fault.payload.index.eq(lines.o.payload.index),
             ]
         return m

@@ -46,7 +46,8 @@ class FactorWriter(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         lanes = self._config.array_n
-        half = Signal(self._config.line_bits)
+        half = Signal(self._config.line_bits, reset_less=True)
+        written = Signal(self.write.lanes.shape(), reset_less=True)
         second = Signal()
         records = data.View(data.ArrayLayout(FactorRecord, lanes), Cat(half, self.i.payload))
         m.d.comb += self.i.ready.eq(1)
@@ -60,9 +61,10 @@ class FactorWriter(wiring.Component):
                 m.d.sync += half.eq(self.i.payload)
             for lane in range(lanes):
                 m.d.sync += [
-                    self.write.lanes[lane].mult.eq(records[lane].mult),
-                    self.write.lanes[lane].shift.eq(records[lane].shift),
+                    written[lane].mult.eq(records[lane].mult),
+                    written[lane].shift.eq(records[lane].shift),
                 ]
         with m.If(self.take):
-            m.d.sync += self.write.lanes.eq(self.factors)
+            m.d.sync += written.eq(self.factors)
+        m.d.comb += self.write.lanes.eq(written)
         return m

@@ -118,7 +118,7 @@ class Lanes(wiring.Component):
         # The rest of the record follows the word from gamma to the end.
         gamma = Signal(signed(16))
         carried = [
-            Signal(NormRecord, name=f"record_{stage}")
+            Signal(NormRecord, name=f"record_{stage}", reset_less=True)
             for stage in range(NormaliseLane.gamma_stage, NormaliseLane.stages)
         ]
         for previous, value, step in zip(
@@ -128,8 +128,11 @@ class Lanes(wiring.Component):
                 m.d.sync += value.eq(previous)
         m.d.comb += gamma.eq(carried[0].gamma)
         rest = data.View(NormRecord, Mux(job.layernorm, Cat(carried[-1]), Cat(record)))
-        mult = Signal(16)
-        flagged = [Signal(name=f"flagged_{stage}") for stage in range(RequantiseLane.stages)]
+        mult = Signal(16, reset_less=True)
+        flagged = [
+            Signal(name=f"flagged_{stage}", reset_less=True)
+            for stage in range(RequantiseLane.stages)
+        ]
         with m.If(requantise.step[0]):
             m.d.sync += mult.eq(rest.mult)
         for previous, value, step in zip([rest.residue, *flagged], flagged, requantise.step):
@@ -138,7 +141,7 @@ class Lanes(wiring.Component):
         m.d.comb += self.o.payload.flagged.eq(flagged[-1])
 
         for lane in range(self._config.array_n):
-            x = Signal(signed(16), name=f"x_{lane}")
+            x = Signal(signed(16), name=f"x_{lane}", reset_less=True)
             with m.If(entry.step):
                 m.d.sync += x.eq(self.i.payload.word_select(lane, 16))
 

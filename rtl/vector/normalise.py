@@ -50,16 +50,17 @@ class NormaliseLane(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         step = self.step
-        scaled = Signal(signed(29))
-        centred = Signal(signed(29))
+        scaled = Signal(signed(29), reset_less=True)
+        centred = Signal(signed(29), reset_less=True)
         with m.If(step[0]):
             m.d.sync += scaled.eq(self.x * self.n)
         with m.If(step[1]):
             m.d.sync += centred.eq(scaled - self.sum)
 
         # 29 x 16 bits in two multipliers, split where the low half fills an unsigned 17-bit operand.
-        low, high = Signal(unsigned(33)), Signal(signed(28))
-        ratio = Signal(signed(45))
+        low = Signal(unsigned(33), reset_less=True)
+        high = Signal(signed(28), reset_less=True)
+        ratio = Signal(signed(45), reset_less=True)
         with m.If(step[2]):
             m.d.sync += [
                 low.eq(centred[:17] * self.reciprocal),
@@ -74,7 +75,7 @@ class NormaliseLane(wiring.Component):
             to_z.shift.eq(Cat(~self.exponent, Const(0, 1))),  # 31 - exponent
             to_z.step.eq(step[4:6]),
         ]
-        product = Signal(signed(34))
+        product = Signal(signed(34), reset_less=True)
         with m.If(step[6]):
             m.d.sync += product.eq(to_z.o * self.gamma)
         m.submodules.to_o = to_o = RoundingShift(len(product), len(self.o))

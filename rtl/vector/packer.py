@@ -51,12 +51,14 @@ class Packer(wiring.Component):
         job, word = self.job, self.i.payload
         word8, residue = word.word8.as_value(), word.residue.as_value()
         word16_addr, word8_addr, residue_addr = (
-            Signal(LINE_ADDRESS_BITS, name=name) for name in ("addr16", "addr8", "addr_residue")
+            Signal(LINE_ADDRESS_BITS, name=name, reset_less=True)
+            for name in ("addr16", "addr8", "addr_residue")
         )
         left = Signal(13)  # words
         running, flushing = Signal(), Signal()
         odd8, odd_residue = Signal(), Signal()  # a word is held that waits for its neighbour
-        held8, held_residue = Signal(len(word8)), Signal(len(residue))
+        held8 = Signal(len(word8), reset_less=True)
+        held_residue = Signal(len(residue), reset_less=True)
         wrote16, wrote8 = Signal(), Signal()  # of the word at `i`
 
         # A line of each kind that the word at `i` completes and that isn't written yet, and the

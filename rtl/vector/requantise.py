@@ -41,13 +41,15 @@ class RequantiseLane(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         step = self.step
-        carried = [Signal(signed(16), name=f"y_{stage}") for stage in range(self.stages)]
+        carried = [
+            Signal(signed(16), name=f"y_{stage}", reset_less=True) for stage in range(self.stages)
+        ]
         for stage, value in enumerate(carried):
             with m.If(step[stage]):
                 m.d.sync += value.eq(carried[stage - 1] if stage else self.y)
         m.d.comb += self.word16.eq(carried[-1])
 
-        product = Signal(signed(33))
+        product = Signal(signed(33), reset_less=True)
         with m.If(step[1]):
             m.d.sync += product.eq(carried[0] * self.mult)
         m.submodules.to_w = to_w = RoundingShift(len(product), 16)
@@ -58,9 +60,11 @@ class RequantiseLane(wiring.Component):
         ]
         limited = Signal(signed(8))
         m.d.comb += limited.eq(saturate(to_w.o, signed(8)))
+        word8, residue = Signal(signed(8), reset_less=True), Signal(signed(8), reset_less=True)
         with m.If(step[4]):
             m.d.sync += [
-                self.word8.eq(limited),
-                self.residue.eq(saturate(to_w.o - limited, signed(8))),
+                word8.eq(limited),
+                residue.eq(saturate(to_w.o - limited, signed(8))),
             ]
+        m.d.comb += [self.word8.eq(word8), self.residue.eq(residue)]
         return m

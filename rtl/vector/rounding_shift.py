@@ -48,13 +48,15 @@ class RoundingShift(wiring.Component):
         m = Module()
         # One bit more below than the result, so that rounding is adding one to that bit.
         doubled = Cat(Const(0, 1), self.value).as_signed()
-        coarse = Signal(signed(min(self._out_bits + 8, self._in_bits + 1)))
+        coarse = Signal(signed(min(self._out_bits + 8, self._in_bits + 1)), reset_less=True)
         fine = Signal(signed(len(coarse)))
         with m.If(self.step[0]):
             m.d.sync += coarse.eq(
                 saturate(doubled >> Cat(Const(0, 3), self.shift[3:]), coarse.shape())
             )
         m.d.comb += fine.eq(coarse >> self.shift[:3])
+        rounded = Signal(self.o.shape(), reset_less=True)
         with m.If(self.step[1]):
-            m.d.sync += self.o.eq(saturate((fine + 1) >> 1, self.o.shape()))
+            m.d.sync += rounded.eq(saturate((fine + 1) >> 1, rounded.shape()))
+        m.d.comb += self.o.eq(rounded)
         return m

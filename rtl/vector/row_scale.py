@@ -19,7 +19,7 @@ _QUOTIENT_STEPS = 16
 class RowScale(wiring.Component):
     """Serial arithmetic of all lanes in lockstep.
 
-    LAYERNORM takes 90 cycles from `start` to `done`, SOFTMAX 29; results stay until the next start.
+    LAYERNORM takes 91 cycles from `start` to `done`, SOFTMAX 30; results stay until the next start.
 
     Ports
     -----
@@ -65,9 +65,12 @@ class RowScale(wiring.Component):
         m = Module()
         step = Signal(RowScaleStep)
         count = Signal(5, init=_SUM_BITS)
+        # Every bit of every lane hangs on the step: a register drives it, and the lanes follow a
+        # cycle later.
+        lane_step, last = Signal(RowScaleStep), Signal()
         # Lanes look up a bit of their sum a cycle before they use it.
         m.d.comb += step.bit.eq(count - 1)
-        m.d.sync += self.done.eq(0)
+        m.d.sync += [lane_step.eq(step), last.eq(0), self.done.eq(last)]
 
         with m.FSM():
             with m.State("IDLE"):
@@ -123,13 +126,13 @@ class RowScale(wiring.Component):
                 m.d.comb += step.divide.eq(1)
                 m.d.sync += count.eq(count - 1)
                 with m.If(count == 0):
-                    m.d.sync += [count.eq(_SUM_BITS), self.done.eq(1)]
+                    m.d.sync += [count.eq(_SUM_BITS), last.eq(1)]
                     m.next = "IDLE"
 
         for lane in range(self._lanes):
             m.submodules[f"lane_{lane}"] = unit = RowScaleLane()
             m.d.comb += [
-                unit.step.eq(step),
+                unit.step.eq(lane_step),
                 unit.softmax.eq(self.softmax),
                 unit.moments.eq(self.moments[lane]),
                 unit.probabilities.eq(self.probabilities[lane]),

@@ -73,14 +73,17 @@ class RowScaleLane(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         step = self.step
-        accumulator = Signal(_BITS)
-        root = Signal(_ROOT_BITS)
-        remainder = Signal(_ROOT_BITS + 1)
-        pairs = Signal(5)  # of bits that the accumulator was shifted by to normalise it
-        odd, zero = Signal(), Signal()
+        # `clear` and the steps themselves set all of these before they are used.
+        accumulator = Signal(_BITS, reset_less=True)
+        root = Signal(_ROOT_BITS, reset_less=True)
+        remainder = Signal(_ROOT_BITS + 1, reset_less=True)
+        reciprocal = Signal(16, reset_less=True)
+        # Pairs of bits that the accumulator was shifted by to normalise it.
+        pairs = Signal(5, reset_less=True)
+        odd, zero = Signal(reset_less=True), Signal(reset_less=True)
 
         row_sum = Signal(signed(_BITS))
-        sum_bit, subtract = Signal(), Signal()
+        sum_bit, subtract = Signal(reset_less=True), Signal()
         total = Signal(_BITS)
         m.d.comb += [
             row_sum.eq(self.moments.sum[:_SUM_BITS].as_signed()),
@@ -129,7 +132,7 @@ class RowScaleLane(wiring.Component):
         with m.If(step.root):
             m.d.sync += root.eq(Cat(fits, root))
         with m.If(step.divide):
-            m.d.sync += self.reciprocal.eq(Cat(fits, self.reciprocal))
+            m.d.sync += reciprocal.eq(Cat(fits, reciprocal))
         with m.If(step.prepare):
             m.d.sync += remainder.eq((1 << _ROOT_BITS - 1) - 1)
             m.d.sync += odd.eq(~accumulator[-1])
@@ -141,8 +144,9 @@ class RowScaleLane(wiring.Component):
             m.d.sync += [accumulator.eq(0), root.eq(0), remainder.eq(0), pairs.eq(0)]
 
         m.d.comb += [
+            self.reciprocal.eq(reciprocal),
             self.exponent.eq(pairs),
-            self.factor.mult.eq(Mux(zero, 0, self.reciprocal)),
+            self.factor.mult.eq(Mux(zero, 0, reciprocal)),
             self.factor.shift.eq(Mux(zero, 0, 35 - Cat(odd, pairs))),
         ]
         return m

@@ -57,20 +57,23 @@ class SoftmaxLane(wiring.Component):
             write.addr.eq(self.table.index),
             write.data.eq(self.table.data),
         ]
-        distance = Signal(16)
+        distance = Signal(16, reset_less=True)
         with m.If(self.step[0]):
             m.d.sync += distance.eq(self.maximum - self.score)
-        whole = Signal(4)  # 9 and more give zero, so do all beyond
+        whole = Signal(4, reset_less=True)  # 9 and more give zero, so do all beyond
         m.d.comb += [read.addr.eq(distance[:6]), read.en.eq(self.step[1])]
         with m.If(self.step[1]):
             m.d.sync += whole.eq(Mux(distance[10:].any(), 15, distance[6:10]))
-        shifted = Signal(9)  # one bit below the result, to round with
+        shifted = Signal(9, reset_less=True)  # one bit below the result, to round with
         with m.If(self.step[2]):
             m.d.sync += shifted.eq(read.data[7:] >> whole)
+        probability = Signal.like(self.probability, reset_less=True)
         with m.If(self.step[3]):
-            m.d.sync += self.probability.eq(saturate((shifted + 1)[1:], self.probability.shape()))
+            m.d.sync += probability.eq(saturate((shifted + 1)[1:], probability.shape()))
+        total = Signal.like(self.sum, reset_less=True)
         with m.If(self.clear):
-            m.d.sync += self.sum.eq(0)
+            m.d.sync += total.eq(0)
         with m.Elif(self.accumulate):
-            m.d.sync += self.sum.eq(self.sum + self.probability)
+            m.d.sync += total.eq(total + probability)
+        m.d.comb += [self.probability.eq(probability), self.sum.eq(total)]
         return m

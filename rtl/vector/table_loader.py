@@ -50,7 +50,7 @@ class TableLoader(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        line = Signal(self._config.line_bits)
+        line = Signal(self._config.line_bits, reset_less=True)
         per_line = self._config.array_n  # 16-bit entries
         left = Signal(range(per_line + 1))  # entries in `line`
         index = Signal(8)

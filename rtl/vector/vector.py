@@ -20,9 +20,9 @@ from rtl.signatures import (
     bank_write,
     read_port,
 )
-from rtl.stream import connect_streams
+from rtl.stream import Register, connect_streams
 from rtl.vector.factor_writer import FactorWriter
-from rtl.vector.lanes import Lanes
+from rtl.vector.lanes import Lanes, result_word
 from rtl.vector.packer import Packer
 from rtl.vector.records import NormRecords
 from rtl.vector.row_scale import RowScale
@@ -131,7 +131,10 @@ class VectorEngine(wiring.Component):
         connect_streams(m, sequencer.params, params.i)
         connect_streams(m, params.o, records.i)
         connect_streams(m, records.o, lanes.records)
-        connect_streams(m, lanes.o, packer.i)
+        # The lanes move as a whole: the packer's ready must not reach all of their registers at once.
+        m.submodules.results = results = Register(result_word(config))
+        connect_streams(m, lanes.o, results.i)
+        connect_streams(m, results.o, packer.i)
         connect_streams(m, packer.o, writer.i)
         m.d.comb += [
             lanes.i.payload.eq(source.o.payload),

@@ -68,7 +68,7 @@ def test_products_take_dsps_and_banks_take_block_ram(folder):
     assert (column["dsp"], column["block_ram"]) == (ROWS, 0)
     assert (bank["dsp"], bank["block_ram"], bank["ff"], bank["lut_ram"]) == (0, 1, 0, 0)
     # A and step, B, the step of the products, done, and each row's product and accumulator.
-    product_bits = 17
+    product_bits = 16
     step_bits, product_step_bits = 4, 3
     assert column["ff"] == (
         8 * ROWS + step_bits + 8 + product_step_bits + 1 + ROWS * (product_bits + ACCUMULATOR_BITS)

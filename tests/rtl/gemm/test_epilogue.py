@@ -3,9 +3,11 @@
 import random
 
 import pytest
+from amaranth.hdl import signed
 
 from rtl.config import PRESETS
-from tests.rtl.gemm.model import gemm_tile
+from rtl.gemm.epilogue import residue
+from tests.rtl.gemm.model import gemm_tile, saturate
 from tests.rtl.gemm.test_gemm import (
     PARAMS,
     RESIDUAL,
@@ -19,6 +21,7 @@ from tests.rtl.gemm.test_gemm import (
     record_bytes,
 )
 from tests.rtl.panels import lines_of_bytes, panel8_lines, panel16_lines, read8, read16
+from tests.rtl.test_arithmetic import evaluate
 
 READ_PORTS = 4
 
@@ -34,6 +37,79 @@ class WritesBlocked:
         cycle, port = divmod(self._asked, READ_PORTS + 1)
         self._asked += 1
         return port < READ_PORTS or cycle >= self._until
+
+
+class WritesStalled:
+    """A pace of the scratchpad that grants every read, and writes in runs of cycles between long stalls."""
+
+    def __init__(self, seed):
+        print(f"seed {seed}")
+        self._random = random.Random(seed)
+        self._asked = 0
+        self._left = 0
+        self._granting = True
+
+    def willing(self):
+        self._asked += 1
+        if self._asked % (READ_PORTS + 1):
+            return True
+        if not self._left:
+            self._granting = not self._granting
+            self._left = self._random.randint(1, 30 if self._granting else 120)
+        self._left -= 1
+        return self._granting
+
+
+def test_residue_of_every_word():
+    words = range(-32768, 32768)
+    got = evaluate(lambda word, _: residue(word), signed(16), words)
+    assert got == [saturate(word - saturate(word, 8), 8) for word in words]
+
+
+@pytest.mark.parametrize("name, one_column", [("tiny4", 1), ("tiny4", 0), ("edge8", 0)])
+@pytest.mark.parametrize("out16", [0, 1])
+def test_no_word_is_lost_between_long_stalls(name, out16, one_column):
+    """Words that wait rush to the packer, and the scratchpad stops while they do.
+
+    With one column every word is a tile of its own, with a line or two.
+    """
+    config = PRESETS[name]
+    n = config.array_n
+    columns = 1 if one_column else n
+    count, k = 240 // columns, n
+    rng = random.Random(5)
+    print("seed 5")
+    dut = Bench(config, pace=WritesStalled(7 + out16))
+    a = random_rows(rng, n, k, -128, 127)
+    panels = [random_rows(rng, n, k, -128, 127) for _ in range(8)]
+    records = [{**random_record(rng), "residue": 1, "mask": 0} for _ in range(n)]
+    dut.put(A, panel8_lines(a, n))
+    for number, b in enumerate(panels):
+        dut.put(B + 16 * number, panel8_lines(b, n))
+    dut.put(PARAMS, lines_of_bytes(b"".join(map(record_bytes, records)), config.line_bytes))
+
+    async def bench(ctx):
+        for first in range(0, count, len(panels)):
+            await dut.command(
+                ctx, 0, a_addr=A, b_addr=B, b_stride=16, c_addr=C + columns * first,
+                c_stride=columns, residue_addr=RESIDUE + columns * first, residue_stride=columns,
+                param_addr=PARAMS, columns=columns, k=k, count=min(len(panels), count - first),
+                params=1, out16=out16, residue=1 - out16,
+            )  # fmt: skip
+        await dut.until_idle(ctx)
+        expected = [gemm_tile(a, b, columns=columns, records=records) for b in panels]
+        for tile in range(count):
+            word16, word8, residue8 = expected[tile % len(panels)]
+            c_addr, residue_addr = C + columns * tile, RESIDUE + columns * tile
+            if out16:
+                assert read16(dut.memory.lines, c_addr, columns, n) == word16
+            else:
+                assert read8(dut.memory.lines, c_addr, columns, n) == word8
+                assert read8(dut.memory.lines, residue_addr, columns, n) == residue8
+        lines = columns if out16 else 2 * ((columns + 1) // 2)
+        assert len(dut.memory.written) == count * lines
+
+    dut.run(bench, timeout=10_000)
 
 
 @pytest.mark.parametrize("name", ["tiny4", "edge8"])
