@@ -1,19 +1,11 @@
-"""Rounding, saturation and shifts: each rule once, as hardware and, beside it, on integers.
+"""Rounding, saturation and shifts: each rule once, as Amaranth expressions.
 
-Functions named `*_model` take Python integers or NumPy integer arrays; the others build Amaranth
-expressions. Rounding is always half up: towards plus infinity at exactly one half.
+Rounding is always half up: towards plus infinity at exactly one half.
 """
 
-import numpy as np
 from amaranth.hdl import Cat, Const, Mux, Shape, Value
 
-__all__ = [
-    "round_half_up",
-    "round_half_up_model",
-    "saturate",
-    "saturate_model",
-    "shift_round",
-]
+__all__ = ["halve_saturate", "residue", "round_half_up", "saturate", "shift_round"]
 
 
 def round_half_up(value, shift):
@@ -64,15 +56,25 @@ def saturate(value, shape):
     return Mux(negative, 0, Mux(over, high, value[: min(shape.width, width)]))
 
 
-def round_half_up_model(value, shift):
-    """Twin of `round_half_up` and `shift_round` on integers or integer arrays."""
-    value = np.asarray(value, dtype=np.int64)
-    shift = np.asarray(shift, dtype=np.int64)
-    half = np.where(shift > 0, np.int64(1) << np.maximum(shift - 1, 0), 0)
-    return (value + half) >> shift
+def halve_saturate(value, shape):
+    """`value / 2` rounded half up and limited to the signed `shape`; `value` is signed.
+
+    Whether it fits is seen beside the addition, not after it.
+    """
+    value = Value.cast(value)
+    bits = Shape.cast(shape).width
+    if len(value) <= bits:
+        return (value + 1) >> 1
+    sign = value[-1]
+    # Rounding alone leaves the range only from its last value.
+    above = Mux(sign, ~value[bits:].all(), value[bits:].any() | value[:bits].all())
+    rounded = (value[: bits + 1] + 1)[1 : bits + 1]
+    return Mux(above, Cat((~sign).replicate(bits - 1), sign), rounded).as_signed()
 
 
-def saturate_model(value, bits, signed=True):
-    """Twin of `saturate` on integers or integer arrays."""
-    low, high = (-(1 << (bits - 1)), (1 << (bits - 1)) - 1) if signed else (0, (1 << bits) - 1)
-    return np.clip(np.asarray(value, dtype=np.int64), low, high)
+def residue(value):
+    """`sat8(value - sat8(value))` of a signed value; the subtraction doesn't wait for the saturation."""
+    value = Value.cast(value)
+    fits = value[7:].all() | ~value[7:].any()
+    rest = value - Mux(value[-1], -128, 127)
+    return Mux(fits, 0, saturate(rest, Shape(8, signed=True)))

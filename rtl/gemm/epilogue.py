@@ -4,7 +4,7 @@ from amaranth.hdl import Cat, Module, Mux, Signal, signed
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from rtl.arithmetic import saturate, shift_round
+from rtl.arithmetic import residue, saturate, shift_round
 from rtl.gemm.column import ACCUMULATOR_BITS
 from rtl.gemm.packer import Packer
 from rtl.gemm.piecewise import Piecewise
@@ -39,13 +39,6 @@ class _Meta(data.Struct):
     statistics: 2
     statistics_init: 1
     slot: 8
-
-
-def residue(scaled):
-    """sat8(scaled - sat8(scaled)) of an int16; the subtraction doesn't wait for the saturation."""
-    fits = scaled[7:].all() | ~scaled[7:].any()
-    rest = scaled - Mux(scaled[-1], -128, 127)
-    return Mux(fits, 0, saturate(rest, signed(8)))
 
 
 class Epilogue(wiring.Component):
@@ -236,18 +229,20 @@ class Epilogue(wiring.Component):
             results.i.payload.post_shift.eq(meta.post_shift),
         ]
         m.submodules.packer = packer = Packer(self._config)
-        # Two stages that never stop: scaled, then limited to what is written.
-        do_pop, scaled_valid = Signal(), Signal()
+        # Three stages that never stop: popped, scaled, then limited to what is written.
+        do_pop, popped_valid, scaled_valid = Signal(), Signal(), Signal()
         m.d.comb += [
             results.o.ready.eq(packer.has_room),
             do_pop.eq(results.o.valid & packer.has_room),
         ]
         # `room` doesn't know yet of the words that were taken in this cycle and in the last one.
         m.d.sync += [room.eq(room - entered + do_pop), has_room.eq(room > 2)]
-        popped = results.o.payload
+        popped = Signal(result, reset_less=True)
         scaled_final, scaled_out16, scaled_residue = Signal(), Signal(), Signal()
         m.d.sync += [
-            scaled_valid.eq(do_pop),
+            popped_valid.eq(do_pop),
+            popped.eq(results.o.payload),
+            scaled_valid.eq(popped_valid),
             scaled_final.eq(popped.final),
             scaled_out16.eq(popped.out16),
             scaled_residue.eq(popped.residue),

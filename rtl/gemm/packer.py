@@ -13,7 +13,7 @@ from rtl.stream import Queue
 __all__ = ["Packer"]
 
 QUEUE_DEPTH = 16  # of lines, and of finished tiles; LUT RAM is 16 deep
-WORD_LATENCY = 2  # from the epilogue's queue of results: scaled, limited
+WORD_LATENCY = 3  # from the epilogue's queue of results: popped, scaled, limited
 ROOM_LATENCY = WORD_LATENCY + 2
 """Cycles from a word's start to a `has_room` that knows of it: its way here, the queue's level, the
 register of `has_room`. So many words may start, this cycle's among them, that `has_room` doesn't

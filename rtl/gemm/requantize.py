@@ -4,7 +4,7 @@ from amaranth.hdl import Cat, Const, Module, Mux, Signal, signed, unsigned
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
-from rtl.arithmetic import saturate
+from rtl.arithmetic import halve_saturate
 from rtl.gemm.column import ACCUMULATOR_BITS
 from rtl.signatures import RowFactor
 
@@ -115,6 +115,6 @@ class _Lane(wiring.Component):
             coarse.eq(Cat(shifted[: KEPT_BITS - 1], sign ^ overflow, sign)),
             shifts[3].eq(shifts[2]),
             fine.eq(coarse >> shifts[3][:3]),
-            limited.eq(saturate((fine + 1) >> 1, signed(16))),
+            limited.eq(halve_saturate(fine, signed(16))),
         ]
         return m

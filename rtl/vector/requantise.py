@@ -4,7 +4,7 @@ from amaranth.hdl import Module, Signal, signed
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from rtl.arithmetic import saturate
+from rtl.arithmetic import residue, saturate
 from rtl.vector.rounding_shift import RoundingShift
 
 __all__ = ["RequantiseLane"]
@@ -58,13 +58,12 @@ class RequantiseLane(wiring.Component):
             to_w.shift.eq(self.shift),
             to_w.step.eq(step[2:4]),
         ]
-        limited = Signal(signed(8))
-        m.d.comb += limited.eq(saturate(to_w.o, signed(8)))
-        word8, residue = Signal(signed(8), reset_less=True), Signal(signed(8), reset_less=True)
+        word8 = Signal(signed(8), reset_less=True)
+        left_over = Signal(signed(8), reset_less=True)
         with m.If(step[4]):
             m.d.sync += [
-                word8.eq(limited),
-                residue.eq(saturate(to_w.o - limited, signed(8))),
+                word8.eq(saturate(to_w.o, signed(8))),
+                left_over.eq(residue(to_w.o)),
             ]
-        m.d.comb += [self.word8.eq(word8), self.residue.eq(residue)]
+        m.d.comb += [self.word8.eq(word8), self.residue.eq(left_over)]
         return m

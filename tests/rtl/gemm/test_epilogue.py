@@ -3,11 +3,9 @@
 import random
 
 import pytest
-from amaranth.hdl import signed
 
 from rtl.config import PRESETS
-from rtl.gemm.epilogue import residue
-from tests.rtl.gemm.model import gemm_tile, saturate
+from tests.rtl.gemm.model import gemm_tile
 from tests.rtl.gemm.test_gemm import (
     PARAMS,
     RESIDUAL,
@@ -21,7 +19,6 @@ from tests.rtl.gemm.test_gemm import (
     record_bytes,
 )
 from tests.rtl.panels import lines_of_bytes, panel8_lines, panel16_lines, read8, read16
-from tests.rtl.test_arithmetic import evaluate
 
 READ_PORTS = 4
 
@@ -58,12 +55,6 @@ class WritesStalled:
             self._left = self._random.randint(1, 30 if self._granting else 120)
         self._left -= 1
         return self._granting
-
-
-def test_residue_of_every_word():
-    words = range(-32768, 32768)
-    got = evaluate(lambda word, _: residue(word), signed(16), words)
-    assert got == [saturate(word - saturate(word, 8), 8) for word in words]
 
 
 @pytest.mark.parametrize("name, one_column", [("tiny4", 1), ("tiny4", 0), ("edge8", 0)])
