@@ -15,6 +15,10 @@ TOP = "harness"
 TARGET_MHZ = 80
 """What the tools are asked for: above what is needed, so that they don't stop there."""
 
+PLACEMENT_DENSITY = 0.75
+"""At most so full are regions during placement. nextpnr's own 0.9 packs a large design so tightly that
+the router tears out half again as many wires and takes twice as long."""
+
 
 def synthesise(component, *, folder, depth, phase):
     """Writes `component` in its harness as Verilog and maps it to ECP5 cells, below `folder`.
@@ -87,6 +91,7 @@ def place_and_route(*, folder, device, seed, phase):
                 *device.arguments,
                 *("--json", "netlist.json", "--report", "nextpnr.json"),
                 *("--freq", str(TARGET_MHZ), "--timing-allow-fail", "--seed", str(seed)),
+                *("--placer-heap-beta", str(PLACEMENT_DENSITY)),
             ],
             folder=folder,
             log=folder / "place.log",

@@ -57,14 +57,12 @@ def saturate(value, shape):
 
 
 def halve_saturate(value, shape):
-    """`value / 2` rounded half up and limited to the signed `shape`; `value` is signed.
+    """`value / 2` rounded half up and limited to the signed `shape`; `value` is signed and wider.
 
     Whether it fits is seen beside the addition, not after it.
     """
     value = Value.cast(value)
     bits = Shape.cast(shape).width
-    if len(value) <= bits:
-        return (value + 1) >> 1
     sign = value[-1]
     # Rounding alone leaves the range only from its last value.
     above = Mux(sign, ~value[bits:].all(), value[bits:].any() | value[:bits].all())

@@ -4,7 +4,7 @@ from amaranth.hdl import Cat, Const, Module, Signal, signed
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from rtl.arithmetic import halve_saturate, saturate
+from rtl.arithmetic import saturate
 
 __all__ = ["RoundingShift"]
 
@@ -57,6 +57,7 @@ class RoundingShift(wiring.Component):
         m.d.comb += fine.eq(coarse >> self.shift[:3])
         rounded = Signal(self.o.shape(), reset_less=True)
         with m.If(self.step[1]):
-            m.d.sync += rounded.eq(halve_saturate(fine, rounded.shape()))
+            # Not `halve_saturate`: with the shifter in the same cycle, synthesis builds it twice for that.
+            m.d.sync += rounded.eq(saturate((fine + 1) >> 1, rounded.shape()))
         m.d.comb += self.o.eq(rounded)
         return m
