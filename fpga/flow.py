@@ -17,7 +17,7 @@ TARGET_MHZ = 80
 
 PLACEMENT_DENSITY = 0.75
 """At most so full are regions during placement. nextpnr's own 0.9 packs a large design so tightly that
-the router tears out half again as many wires and takes twice as long."""
+the router has to tear out more of what it routed."""
 
 
 def synthesise(component, *, folder, depth, phase):

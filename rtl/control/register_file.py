@@ -1,14 +1,12 @@
 """The registers that software sees, over AXI4-Lite."""
 
-from functools import reduce
-from operator import or_
-
 from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from rtl.axi import Response, axi4_lite_signature
 from rtl.registers import ADDRESS_BITS, IDENTITY, REGISTERS, VERSION, Access
+from rtl.selection import one_hot_select
 
 __all__ = ["RegisterFile"]
 
@@ -82,7 +80,7 @@ class RegisterFile(wiring.Component):
         # Which register is meant, and its value, take a cycle each.
         reading = Signal()
         chosen = Signal(len(REGISTERS))
-        read_values = []
+        values = []
         m.d.comb += [bus.arready.eq(~reading & ~bus.rvalid), bus.rresp.eq(Response.OKAY)]
         with m.If(bus.arvalid & bus.arready):
             m.d.sync += reading.eq(1)
@@ -106,7 +104,7 @@ class RegisterFile(wiring.Component):
             else:
                 value = getattr(self, register.name)
             m.d.sync += chosen[number].eq(bus.araddr[2:] == register.offset >> 2)
-            read_values.append(Mux(chosen[number], value, 0))
+            values.append(value)
         with m.If(reading):
-            m.d.sync += bus.rdata.eq(reduce(or_, read_values))
+            m.d.sync += bus.rdata.eq(one_hot_select(chosen, values))
         return m

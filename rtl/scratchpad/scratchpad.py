@@ -6,22 +6,15 @@ one that had to wait follows one bank behind: no placement by the compiler is ne
 stream of lower priority can be held off for longer than the others take to pass.
 """
 
-from functools import reduce
-from operator import or_
-
-from amaranth.hdl import Array, Cat, Const, Module, Mux, Signal
+from amaranth.hdl import Array, Cat, Const, Module, Signal
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In
 
 from rtl.scratchpad.bank import Bank
+from rtl.selection import one_hot_select
 from rtl.signatures import bank_write, read_port
 
 __all__ = ["Scratchpad"]
-
-
-def _selected(grants, values):
-    """The value whose grant is set, 0 if none is. Needs no order, as a chain of choices would."""
-    return reduce(or_, (Mux(grant, value, 0) for grant, value in zip(grants, values, strict=True)))
 
 
 class Scratchpad(wiring.Component):
@@ -99,8 +92,8 @@ class Scratchpad(wiring.Component):
             m.d.sync += [
                 enable.eq(grants.any()),
                 write.eq(write_grants.any()),
-                addr.eq(_selected(grants, addrs)),
-                data.eq(_selected(write_grants, lines)),
+                addr.eq(one_hot_select(grants, addrs)),
+                data.eq(one_hot_select(write_grants, lines)),
             ]
             m.d.comb += [
                 bank.enable.eq(enable),
