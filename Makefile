@@ -4,7 +4,7 @@ PYTHON ?= python3
 RUN := .venv/bin/python
 INSTALLED := .venv/installed
 
-# What MODEL=, LAYER=, SEQ=, PRESET=, TEXT= (or INPUT=) and WAVES=1 say to `python -m sim`.
+# What MODEL=, LAYER=, SEQ=, PRESET=, TEXT= (or INPUT=) and WAVES=1 say to `bertha sim`.
 option = $(if $($(1)),--$(2) '$($(1))')
 preset = $(call option,PRESET,preset)
 options = $(call option,MODEL,model) $(call option,LAYER,layer) $(call option,SEQ,seq) $(preset) \
@@ -21,19 +21,19 @@ help: ## list the targets
 setup: $(INSTALLED) ## install everything into .venv (every target does so first)
 
 sim: $(INSTALLED) ## run a real encoder layer in RTL simulation and compare every byte
-	@$(RUN) -m sim layer $(options)
+	@$(RUN) -m bertha sim $(options)
 
 test: $(INSTALLED) ## run all tests (ARGS= are pytest's)
 	@$(RUN) -m pytest -n auto --dist worksteal $(ARGS)
 
 verilog: $(INSTALLED) ## write the accelerator's Verilog, manifest and C header (PRESET=)
-	@$(RUN) -m rtl verilog $(preset)
+	@$(RUN) -m bertha verilog $(preset)
 
 bench-sim: $(INSTALLED) ## measure the simulation's speed under cocotb against a bare C++ loop
-	@$(RUN) -m sim bench $(options)
+	@$(RUN) -m bertha bench $(options)
 
 fpga-report: $(INSTALLED) ## place and route the accelerator for an ECP5-85F (PRESET=)
-	@$(RUN) -m fpga report $(preset)
+	@$(RUN) -m bertha fpga report $(preset)
 
 lint: $(INSTALLED) ## check the style of the Python sources
 	@$(RUN) -m ruff check .

@@ -1,16 +1,16 @@
 """Compiles a quantised encoder layer."""
 
-from compiler.check import check
-from compiler.emit_attention import emit_attention
-from compiler.emit_feedforward import emit_feedforward
-from compiler.emitter import Emitter
-from compiler.layout import Image, LayerLayout
-from compiler.panels import panel_count
-from compiler.plan import make_plan
-from compiler.program import Program
-from compiler.sync import synchronise
-from rtl.config import PRESETS
-from rtl.isa import COMMAND_BYTES
+from bertha.compiler.check.check import check
+from bertha.compiler.emit.attention import emit_attention
+from bertha.compiler.emit.emitter import Emitter
+from bertha.compiler.emit.feedforward import emit_feedforward
+from bertha.compiler.layout.image import Image, LayerLayout
+from bertha.compiler.layout.panels import panel_count
+from bertha.compiler.plan.plan import make_plan
+from bertha.compiler.program import Program
+from bertha.compiler.synchronise.synchronise import synchronise
+from bertha.rtl.config import PRESETS
+from bertha.rtl.isa import COMMAND_BYTES
 
 __all__ = ["compile_layer"]
 
@@ -37,7 +37,7 @@ def compile_layer(layer, config, *, seq, name="layer0", base=0, model="the layer
     ------
     ValueError
         If the layer is inconsistent or doesn't fit.
-    compiler.check.ProgramError
+    bertha.compiler.check.errors.ProgramError
         If the program breaks a rule.
     """
     if seq < 1:

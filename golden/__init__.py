@@ -1,1 +1,1 @@
-"""Float BERT, the quantiser and the integer model that the hardware has to equal byte for byte."""
+"""Truth: the float tier and the integer model. Imports nothing else of ours."""

@@ -5,8 +5,7 @@ so that a mismatch can be placed.
 """
 
 import numpy as np
-
-from golden.units import (
+from bertha.golden.units import (
     MASKED_SCORE,
     layernorm,
     piecewise,
@@ -108,9 +107,7 @@ def run_attention(layer, x8, mask=None):
     scores[:, :, ~mask] = MASKED_SCORE
     probabilities, mult, shift = softmax(scores)
     shift_of_context = np.maximum(shift - layer.context_gain.astype(np.int64)[:, None], 0)
-    context = requantise(
-        _product(probabilities, by_head[2]), mult[:, :, None], shift_of_context[:, :, None]
-    )
+    context = requantise(_product(probabilities, by_head[2]), mult[:, :, None], shift_of_context[:, :, None])
     return {
         "query": query,
         "key": key,

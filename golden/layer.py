@@ -2,7 +2,7 @@
 
 Weights are [out features, in features], activations [tokens, features]. A linear layer whose input has
 duplicates has one more column for each: K runs over the features ascending, then over the duplicates
-ascending. The activations there carry what int8 saturation cut off (`golden.units.residue`).
+ascending. The activations there carry what int8 saturation cut off (`bertha.golden.units.residue`).
 """
 
 from dataclasses import dataclass, fields, is_dataclass

@@ -6,6 +6,8 @@ from it. No other module computes a width or a depth of its own.
 
 from dataclasses import asdict, dataclass, fields, replace
 
+from bertha.errors import UserError
+
 __all__ = ["PRESETS", "Config", "preset"]
 
 
@@ -170,12 +172,10 @@ def preset(name):
 
     Raises
     ------
-    ValueError
+    UserError
         If there is none; the message lists those there are.
     """
     try:
         return PRESETS[name]
     except KeyError:
-        raise ValueError(
-            f"preset must be one of {', '.join(PRESETS)}, not {name!r}"
-        ) from None
+        raise UserError(f"preset must be one of {', '.join(PRESETS)}, not {name!r}") from None

@@ -6,10 +6,9 @@ from pathlib import Path
 
 from amaranth.hdl import Value
 from amaranth.lib.wiring import In
-
-from rtl import header
-from rtl.top import Bertha
-from rtl.verilog import convert
+from bertha.rtl import header
+from bertha.rtl.top import Bertha
+from bertha.rtl.verilog import convert
 
 __all__ = ["generate", "ports_of"]
 

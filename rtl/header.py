@@ -1,7 +1,7 @@
 """The C header of registers and commands, from their declarations."""
 
-from rtl.isa import COMMAND_BYTES, COMMANDS, Engine, FaultReason, Opcode, Statistics, Table
-from rtl.registers import IDENTITY, REGISTERS
+from bertha.rtl.isa import COMMAND_BYTES, COMMANDS, Engine, FaultReason, Opcode, Statistics, Table
+from bertha.rtl.registers import IDENTITY, REGISTERS
 
 __all__ = ["text"]
 

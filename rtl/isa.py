@@ -286,7 +286,8 @@ def command_layout(opcode):
         COMMAND_BITS,
         {
             f.name: data.Field(
-                semaphore_layout if f.name.startswith(("wait", "post")) and f.width == 16
+                semaphore_layout
+                if f.name.startswith(("wait", "post")) and f.width == 16
                 else unsigned(f.width),
                 f.offset,
             )
@@ -333,8 +334,7 @@ def encode(opcode, **values):
         value = int(value)
         if not 0 <= value < 1 << fields[name].width:
             raise ValueError(
-                f"{opcode.name} field {name} must be from 0 to {(1 << fields[name].width) - 1}, "
-                f"not {value}"
+                f"{opcode.name} field {name} must be from 0 to {(1 << fields[name].width) - 1}, not {value}"
             )
         word |= value << fields[name].offset
     return word.to_bytes(COMMAND_BYTES, "little")
@@ -356,7 +356,5 @@ def decode(command):
     if word & reserved_mask(opcode):
         raise ValueError(f"reserved bits of {opcode.name} must be zero, not {command.hex()}")
     return opcode, {
-        f.name: word >> f.offset & ((1 << f.width) - 1)
-        for f in COMMANDS[opcode]
-        if f.name != "opcode"
+        f.name: word >> f.offset & ((1 << f.width) - 1) for f in COMMANDS[opcode] if f.name != "opcode"
     }

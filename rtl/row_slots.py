@@ -3,8 +3,7 @@
 from amaranth.hdl import Module, Value
 from amaranth.lib import data, memory, wiring
 from amaranth.lib.wiring import In, Out
-
-from rtl.signatures import Moments, RowFactor
+from bertha.rtl.signatures import Moments, RowFactor
 
 __all__ = ["RowSlots"]
 
@@ -48,9 +47,7 @@ class RowSlots(wiring.Component):
     @staticmethod
     def write_signature(config, lanes):
         """Signature of a write port for `lanes`, as its user sees it."""
-        return wiring.Signature(
-            {"enable": Out(1), "slot": Out(config.slot_bits), "lanes": Out(lanes)}
-        )
+        return wiring.Signature({"enable": Out(1), "slot": Out(config.slot_bits), "lanes": Out(lanes)})
 
     @staticmethod
     def read_signature(config, lanes):
@@ -60,9 +57,7 @@ class RowSlots(wiring.Component):
     @staticmethod
     def enabled_read_signature(config, lanes):
         """As `read_signature`, with an `enable` that holds the lanes while it is clear."""
-        return wiring.Signature(
-            {"enable": Out(1), "slot": Out(config.slot_bits), "lanes": In(lanes)}
-        )
+        return wiring.Signature({"enable": Out(1), "slot": Out(config.slot_bits), "lanes": In(lanes)})
 
     def elaborate(self, platform):
         m = Module()
@@ -78,9 +73,7 @@ class RowSlots(wiring.Component):
             ("factors", self.factor_write, [(self.factor_read, 1)]),
         ):
             width = len(Value.cast(write.lanes))
-            m.submodules[name] = storage = memory.Memory(
-                shape=width, depth=self._config.row_slots, init=[]
-            )
+            m.submodules[name] = storage = memory.Memory(shape=width, depth=self._config.row_slots, init=[])
             write_port = storage.write_port()
             m.d.comb += [
                 write_port.en.eq(write.enable),

@@ -3,8 +3,7 @@
 from amaranth.hdl import signed, unsigned
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
-
-from rtl.isa import COMMAND_BITS, FaultReason
+from bertha.rtl.isa import COMMAND_BITS, FaultReason
 
 __all__ = [
     "INDEX_BITS",
@@ -64,9 +63,7 @@ class LineRange(data.Struct):
 
 def line_write(config):
     """Shape of a line on its way into the scratchpad; `addr` is not yet known to be in range."""
-    return data.StructLayout(
-        {"addr": LINE_ADDRESS_BITS, "data": config.line_bits, "index": INDEX_BITS}
-    )
+    return data.StructLayout({"addr": LINE_ADDRESS_BITS, "data": config.line_bits, "index": INDEX_BITS})
 
 
 def read_port(config):

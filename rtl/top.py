@@ -3,18 +3,17 @@
 from amaranth.hdl import Module, ResetInserter
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
-
-from rtl.axi import axi4_lite_signature, axi4_signature
-from rtl.control.control import Control
-from rtl.dma.dma import Dma
-from rtl.gemm.gemm import GemmEngine
-from rtl.isa import Engine
-from rtl.registers import ADDRESS_BITS
-from rtl.row_slots import RowSlots
-from rtl.scratchpad.scratchpad import Scratchpad
-from rtl.signatures import INDEX_BITS
-from rtl.stream import connect_streams
-from rtl.vector.vector import VectorEngine
+from bertha.rtl.axi import axi4_lite_signature, axi4_signature
+from bertha.rtl.control.control import Control
+from bertha.rtl.dma.dma import Dma
+from bertha.rtl.gemm.gemm import GemmEngine
+from bertha.rtl.isa import Engine
+from bertha.rtl.registers import ADDRESS_BITS
+from bertha.rtl.row_slots import RowSlots
+from bertha.rtl.scratchpad.scratchpad import Scratchpad
+from bertha.rtl.signatures import INDEX_BITS
+from bertha.rtl.stream import connect_streams
+from bertha.rtl.vector.vector import VectorEngine
 
 __all__ = ["ENGINES", "Bertha"]
 
@@ -28,7 +27,7 @@ class Bertha(wiring.Component):
     Ports
     -----
     s_axil : In(AXI4-Lite)
-        Registers, see `rtl.registers`.
+        Registers, see `bertha.rtl.registers`.
     m_axi : Out(AXI4)
         DRAM.
     irq : Out(1)

@@ -3,13 +3,14 @@
 import json
 import subprocess
 
-from compiler.predict import predict
-from rtl.registers import offset_of
-from sim.build import build
-from sim.errors import SimulationError
-from sim.job import Job, read_outcome
-from sim.launch import launch
-from sim.prepare import prepare, run_folder, write_job
+from bertha.compiler.predict import predict
+from bertha.rtl.registers import offset_of
+from bertha.sim.build import build
+from bertha.sim.job import Job, read_outcome
+from bertha.sim.launch import launch
+from bertha.sim.prepare import prepare, run_folder, write_job
+
+from bertha.errors import SimulationError
 
 __all__ = ["bench"]
 
@@ -44,8 +45,17 @@ def _write_started_image(folder, job):
 def _run_raw(simulation, job, image):
     """Cycles and seconds of the bare C++ loop."""
     command = [
-        str(simulation.raw), "--image", str(image), "--base", str(job.window[0]),
-        "--latency", str(job.latency), "--bandwidth", str(job.bandwidth), "--limit", str(job.timeout),
+        str(simulation.raw),
+        "--image",
+        str(image),
+        "--base",
+        str(job.window[0]),
+        "--latency",
+        str(job.latency),
+        "--bandwidth",
+        str(job.bandwidth),
+        "--limit",
+        str(job.timeout),
     ]
     for write in _register_writes(job):
         command += ["--write", write]
@@ -79,7 +89,7 @@ def bench(options, console, *, rounds):
         for number in range(rounds):
             bare = _run_raw(simulation, job, image)
             raw.append(bare["cycles"] / bare["seconds"])
-            launch(simulation, "sim.program_bench", folder, expect=1)
+            launch(simulation, "bertha.sim.program_bench", folder, expect=1)
             outcome = read_outcome(folder, 0)
             cocotb.append(outcome.cycles / outcome.seconds)
             console.print(

@@ -14,21 +14,38 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import cocotb_tools.config
+from bertha.sim.toolchain import compiler_version, find_verilator, run_tool
 
-from sim.toolchain import compiler_version, find_verilator, run_tool
+from bertha import rtl
+from bertha.folders import BUILD
 
-__all__ = ["BUILD", "REPOSITORY", "Design", "Simulation", "accelerator", "build", "generate_verilog"]
+__all__ = ["Design", "Simulation", "accelerator", "build", "generate_verilog"]
 
-REPOSITORY = Path(__file__).resolve().parent.parent
-BUILD = REPOSITORY / "build"
 _HDL = Path(__file__).resolve().parent / "hdl"
 
 _UNUSED_SECONDS = 24 * 3600  # what nobody used for so long is removed
 
 _VERILATOR_FLAGS = [
-    "--cc", "--vpi", "--no-timing", "-O3", "--x-assign", "fast", "--x-initial", "unique",
-    "--noassert", "--threads", "1", "--output-split", "6000", "-Wno-fatal", "-Wno-lint", "-Wno-style",
-    "--prefix", "Vtop", "--timescale-override", "1ns/1ns",
+    "--cc",
+    "--vpi",
+    "--no-timing",
+    "-O3",
+    "--x-assign",
+    "fast",
+    "--x-initial",
+    "unique",
+    "--noassert",
+    "--threads",
+    "1",
+    "--output-split",
+    "6000",
+    "-Wno-fatal",
+    "-Wno-lint",
+    "-Wno-style",
+    "--prefix",
+    "Vtop",
+    "--timescale-override",
+    "1ns/1ns",
 ]
 
 
@@ -58,11 +75,11 @@ class Design:
 
 def accelerator():
     """The accelerator itself."""
-    return Design("bertha", _generate_accelerator, (REPOSITORY / "rtl",))
+    return Design("bertha", _generate_accelerator, (Path(rtl.__file__).parent,))
 
 
 def _generate_accelerator(config, folder):
-    from rtl.generate import generate  # only when needed: importing all of the hardware takes seconds
+    from bertha.rtl.generate import generate  # only when needed: importing all of the hardware takes seconds
 
     generate(config, folder)
 
@@ -187,9 +204,13 @@ def build(config, *, design=None, toplevel="system", waves=False, notify=None):
         parameters["ID_BITS"] = _port_bits(generated / "manifest.json", "m_axi_arid")
         name = design.name
     facts = {
-        "parameters": parameters, "toplevel": toplevel, "waves": waves,
-        "flags": _VERILATOR_FLAGS + _OPTIMISATION, "verilator": find_verilator().version,
-        "compiler": compiler_version(), "cocotb": importlib.metadata.version("cocotb"),
+        "parameters": parameters,
+        "toplevel": toplevel,
+        "waves": waves,
+        "flags": _VERILATOR_FLAGS + _OPTIMISATION,
+        "verilator": find_verilator().version,
+        "compiler": compiler_version(),
+        "cocotb": importlib.metadata.version("cocotb"),
     }
     label = f"{name}-{toplevel}-n{config.array_n}{'-waves' if waves else ''}"
     folder = BUILD / "verilator" / f"{label}-{_fingerprint(facts, [*files, *verilog, Path(__file__)])}"
@@ -217,20 +238,35 @@ def _build(verilog, parameters, simulation, notify):
     verilator = find_verilator()
     folder, toplevel = simulation.folder, simulation.toplevel
     command = [
-        verilator.executable, *_VERILATOR_FLAGS, "--Mdir", str(folder / "objects"), "--top-module", toplevel,
-        "-CFLAGS", f"-I{_HDL} -I{_HDL / 'fst'} -DVL_TIME_CONTEXT",
+        verilator.executable,
+        *_VERILATOR_FLAGS,
+        "--Mdir",
+        str(folder / "objects"),
+        "--top-module",
+        toplevel,
+        "-CFLAGS",
+        f"-I{_HDL} -I{_HDL / 'fst'} -DVL_TIME_CONTEXT",
         *(["--trace-fst"] if simulation.waves else []),
         *(f"-G{name}={value}" for name, value in parameters.items()),
-        str(_HDL / f"{toplevel}.vlt"), *map(str, verilog),
+        str(_HDL / f"{toplevel}.vlt"),
+        *map(str, verilog),
     ]
     run_tool("Verilator", command, log=folder / "verilator.log", environment=verilator.environment)
 
     notify("compiling the simulation")
     make = [
-        "make", "-j", str(os.cpu_count() or 1), "-C", str(folder / "objects"), "-f", str(_HDL / "simulation.mk"),
-        f"HDL={_HDL}", f"LIBRARIES={cocotb_tools.config.libs_dir}",
-        *verilator.make_variables, *_OPTIMISATION, "../cocotb", *(["../raw"] if simulation.raw else []),
+        "make",
+        "-j",
+        str(os.cpu_count() or 1),
+        "-C",
+        str(folder / "objects"),
+        "-f",
+        str(_HDL / "simulation.mk"),
+        f"HDL={_HDL}",
+        f"LIBRARIES={cocotb_tools.config.libs_dir}",
+        *verilator.make_variables,
+        *_OPTIMISATION,
+        "../cocotb",
+        *(["../raw"] if simulation.raw else []),
     ]
-    run_tool(
-        "compiling the simulation", make, log=folder / "compile.log", environment=verilator.environment
-    )
+    run_tool("compiling the simulation", make, log=folder / "compile.log", environment=verilator.environment)

@@ -2,12 +2,12 @@
 
 from dataclasses import dataclass
 
+from bertha.rtl.isa import Engine, FaultReason
+from bertha.rtl.registers import IDENTITY, VERSION, offset_of
 from cocotb.simtime import get_sim_time
 from cocotb.triggers import First, RisingEdge, Timer
 
-from rtl.isa import Engine, FaultReason
-from rtl.registers import IDENTITY, VERSION, offset_of
-from sim.errors import AcceleratorFault, SimulationError
+from bertha.errors import AcceleratorFault, SimulationError
 
 __all__ = ["CLOCK_STEPS", "Driver", "ProgramResult"]
 
@@ -26,7 +26,7 @@ class ProgramResult:
     Attributes
     ----------
     doorbell : int
-        Clock edge of the doorbell write, counted as `sim.memory.Memory.cycle`.
+        Clock edge of the doorbell write, counted as `bertha.sim.memory.Memory.cycle`.
     elapsed : int
         Clock edges from the doorbell write to the interrupt.
     cycles, load_busy, store_busy, gemm_busy, vector_busy, commands : int

@@ -90,7 +90,7 @@ class Outcome:
     ----------
     output : uint8 array
     trace : dict of str to array
-        Rows of `sim.memory.Trace` by engine, cycles counted from the doorbell.
+        Rows of `bertha.sim.memory.Trace` by engine, cycles counted from the doorbell.
     cycles : int
         From the doorbell write to the interrupt.
     counters : dict

@@ -9,8 +9,8 @@ from xml.etree import ElementTree
 import cocotb_tools.config
 import find_libpython
 
-from sim.build import REPOSITORY
-from sim.errors import SimulationError, ToolError
+from bertha.errors import SimulationError, ToolError
+from bertha.folders import PACKAGE
 
 __all__ = ["Results", "launch"]
 
@@ -40,7 +40,7 @@ def _environment(simulation, module, results, extra):
     library = os.environ.get("LIBPYTHON_LOC") or find_libpython.find_libpython()
     if library is None:
         raise ToolError("cocotb needs a Python with a shared library (libpython3.x.so); this one has none")
-    path = [str(REPOSITORY), *(entry for entry in sys.path if entry)]
+    path = [str(PACKAGE.parent), *(entry for entry in sys.path if entry)]
     return {
         **os.environ,
         "COCOTB_TOPLEVEL": simulation.toplevel,
@@ -57,7 +57,16 @@ def _environment(simulation, module, results, extra):
 
 
 def launch(
-    simulation, module, folder, *, expect, environment=None, arguments=(), waves=None, timeout=None, watch=None
+    simulation,
+    module,
+    folder,
+    *,
+    expect,
+    environment=None,
+    arguments=(),
+    waves=None,
+    timeout=None,
+    watch=None,
 ):
     """Runs the cocotb tests of a Python module; the log is `simulation.log` in `folder`.
 
@@ -99,8 +108,12 @@ def launch(
         command.append(f"+waves={Path(waves).resolve()}")
     with open(log, "w", encoding="utf-8") as output:
         process = subprocess.Popen(
-            command, cwd=folder, env=_environment(simulation, module, results, environment or {}),
-            stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT,
+            command,
+            cwd=folder,
+            env=_environment(simulation, module, results, environment or {}),
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
         )
         try:
             _wait(process, timeout, watch)

@@ -46,7 +46,11 @@ class _Counters(ctypes.Structure):
 def _library():
     library = ctypes.CDLL(None)
     u8, u32, u64, number, integer = (
-        ctypes.c_uint8, ctypes.c_uint32, ctypes.c_uint64, ctypes.c_double, ctypes.c_int,
+        ctypes.c_uint8,
+        ctypes.c_uint32,
+        ctypes.c_uint64,
+        ctypes.c_double,
+        ctypes.c_int,
     )
     for name, result, *arguments in (
         ("memory_allocate", ctypes.POINTER(u8), u64, u64),

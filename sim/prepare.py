@@ -6,15 +6,17 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from compiler.compile import compile_layer
-from golden import integer_model, text
-from golden.floating import layer_reference
-from golden.models import load_model
-from golden.quantize import Duplicates, Settings, cached_layer
-from rtl.config import preset
-from sim.build import BUILD
-from sim.errors import UserError
-from sim.job import Job
+from bertha.compiler.compile import compile_layer
+from bertha.golden import integer_model
+from bertha.golden.floating import layer_reference
+from bertha.models import text
+from bertha.models.encoder import load_model
+from bertha.quantize.quantizer import Duplicates, Settings, cached_layer
+from bertha.rtl.config import preset
+from bertha.sim.job import Job
+
+from bertha.errors import UserError
+from bertha.folders import BUILD
 
 __all__ = ["LayerOptions", "Prepared", "Sequence", "prepare", "run_folder", "write_job"]
 
@@ -29,7 +31,7 @@ class LayerOptions:
     Attributes
     ----------
     model : str
-        Name or folder, see `golden.models.load_model`.
+        Name or folder, see `bertha.models.encoder.load_model`.
     layer : int
     seq : int
         Tokens (S): shorter sentences are padded and masked, longer ones truncated.
@@ -91,7 +93,9 @@ def _checked_config(options):
 def _checked_encoder(options):
     encoder = load_model(options.model)
     if not 0 <= options.layer < encoder.layers:
-        raise UserError(f"layer must be from 0 to {encoder.layers - 1} in {options.model}, not {options.layer}")
+        raise UserError(
+            f"layer must be from 0 to {encoder.layers - 1} in {options.model}, not {options.layer}"
+        )
     return encoder
 
 
@@ -119,7 +123,7 @@ class Sequence:
 
     Attributes
     ----------
-    sentence : golden.text.Sentence
+    sentence : models.text.Sentence
     reference : float32 [S, hidden]
         PyTorch's output of the layer.
     x16 : int16 [S, hidden]
@@ -141,7 +145,7 @@ class Prepared:
     Attributes
     ----------
     config : Config
-    encoder : golden.models.Encoder
+    encoder : models.encoder.Encoder
     layer : golden.layer.QuantizedLayer
     program : compiler.program.Program
     sequences : list of Sequence
@@ -159,7 +163,7 @@ def prepare(options, *, notify):
 
     Raises
     ------
-    UserError, golden.models.ModelError, golden.text.TextError
+    UserError, models.encoder.ModelError, models.text.TextError
         If an option, the model or the text can't be used.
     """
     config = _checked_config(options)

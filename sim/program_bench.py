@@ -1,17 +1,17 @@
-"""The cocotb bench that runs a job: `sim.job.Job` in the working directory, one sequence after the other."""
+"""The cocotb bench that runs a job: `bertha.sim.job.Job` in the working directory, one sequence after the other."""
 
 import time
 from pathlib import Path
 
 import cocotb
 import numpy as np
+from bertha.rtl.config import Config
+from bertha.sim.driver import Driver
+from bertha.sim.job import Job, Outcome, write_outcome
+from bertha.sim.memory import TRACE_ENGINES, Memory, Trace
+from bertha.sim.progress import PROGRESS_FILE, note_progress
 
-from rtl.config import Config
-from sim.driver import Driver
-from sim.errors import SimulationError
-from sim.job import Job, Outcome, write_outcome
-from sim.memory import TRACE_ENGINES, Memory, Trace
-from sim.progress import PROGRESS_FILE, note_progress
+from bertha.errors import SimulationError
 
 _CYCLES_APART = 4  # most that the accelerator's cycle counter may differ from the bench's
 

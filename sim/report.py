@@ -45,7 +45,7 @@ def operations(commands, trace):
     ----------
     commands : list of compiler.program.Command
     trace : dict of str to array
-        Rows of `sim.memory.Trace` by engine.
+        Rows of `bertha.sim.memory.Trace` by engine.
     """
     single = []
     for index, command in enumerate(commands):
@@ -55,8 +55,14 @@ def operations(commands, trace):
             row = rows[index]
             single.append(
                 Operation(
-                    name=command.name, engine=engine, start=int(row["first"]), end=int(row["last"]),
-                    busy_cycles=int(row["busy"]), macs=command.macs, dram_bytes=command.dram_bytes, commands=1,
+                    name=command.name,
+                    engine=engine,
+                    start=int(row["first"]),
+                    end=int(row["last"]),
+                    busy_cycles=int(row["busy"]),
+                    macs=command.macs,
+                    dram_bytes=command.dram_bytes,
+                    commands=1,
                 )
             )
     return fold(single, lambda name: name)
@@ -152,8 +158,13 @@ def _operation_table(report):
     for item in fold(report.ops, _general):
         peak = report.array_n**2 * item.busy_cycles
         table.add_row(
-            item.name, item.engine, f"{item.commands:,}", f"{item.start:,}", f"{item.end:,}",
-            f"{item.busy_cycles:,}", f"{item.macs:,}" if item.macs else "",
+            item.name,
+            item.engine,
+            f"{item.commands:,}",
+            f"{item.start:,}",
+            f"{item.end:,}",
+            f"{item.busy_cycles:,}",
+            f"{item.macs:,}" if item.macs else "",
             f"{100 * item.macs / peak:.1f} %" if item.macs else "",
             f"{item.dram_bytes:,}" if item.dram_bytes else "",
         )
@@ -163,13 +174,28 @@ def _operation_table(report):
 def _sequence_table(report):
     table = Table(title="Sequences", title_justify="left")
     table.add_column("sequence", overflow="ellipsis", no_wrap=True, max_width=40)
-    for name in ("tokens", "cycles", "utilisation", "bit exact", "cosine min", "cosine mean", "SNR dB", "max error"):
+    for name in (
+        "tokens",
+        "cycles",
+        "utilisation",
+        "bit exact",
+        "cosine min",
+        "cosine mean",
+        "SNR dB",
+        "max error",
+    ):
         table.add_column(name, justify="right")
     for item in report.sequences:
         table.add_row(
-            item["name"], f"{item['tokens']}", f"{item['cycles']:,}", f"{100 * item['utilization']:.2f} %",
-            "yes" if item["bit_exact"] else "NO", f"{item['cosine_min']:.5f}", f"{item['cosine_mean']:.5f}",
-            f"{item['snr_db']:.1f}", f"{item['max_error']:.4f}",
+            item["name"],
+            f"{item['tokens']}",
+            f"{item['cycles']:,}",
+            f"{100 * item['utilization']:.2f} %",
+            "yes" if item["bit_exact"] else "NO",
+            f"{item['cosine_min']:.5f}",
+            f"{item['cosine_mean']:.5f}",
+            f"{item['snr_db']:.1f}",
+            f"{item['max_error']:.4f}",
         )
     return table
 
@@ -177,18 +203,30 @@ def _sequence_table(report):
 def _summary(report):
     kind = "" if report.trained else " (random weights, not a trained model)"
     share = {name: 100 * busy / report.cycles for name, busy in report.engine_busy.items()}
-    exact = "every byte equals the integer model" if report.bit_exact else f"DIFFERENT: {report.first_difference}"
+    exact = (
+        "every byte equals the integer model" if report.bit_exact else f"DIFFERENT: {report.first_difference}"
+    )
     return [
         ("model", f"{report.model}{kind}, layer {report.layers[0]}, S = {report.seq}"),
-        ("hardware", (f"{report.preset}, {report.array_n} x {report.array_n}; memory {report.memory_latency} cycles, "
-                     f"{report.memory_bandwidth:g} bytes a cycle")),
+        (
+            "hardware",
+            (
+                f"{report.preset}, {report.array_n} x {report.array_n}; memory {report.memory_latency} cycles, "
+                f"{report.memory_bandwidth:g} bytes a cycle"
+            ),
+        ),
         ("cycles", f"{report.cycles:,} from doorbell to interrupt, {report.macs:,} MACs"),
         ("utilisation", f"{100 * report.utilization:.2f} % of {report.array_n**2} MACs a cycle"),
         ("busy", ", ".join(f"{name} {value:.1f} %" for name, value in share.items())),
         ("DRAM", f"{report.dram_bytes_read:,} bytes read, {report.dram_bytes_written:,} written"),
         ("integer model", exact),
-        ("PyTorch", (f"cosine {report.cosine_mean:.5f} mean, {report.cosine_min:.5f} worst token; "
-                    f"SNR {report.snr_db:.1f} dB; largest error {report.max_error:.4f}")),
+        (
+            "PyTorch",
+            (
+                f"cosine {report.cosine_mean:.5f} mean, {report.cosine_min:.5f} worst token; "
+                f"SNR {report.snr_db:.1f} dB; largest error {report.max_error:.4f}"
+            ),
+        ),
         ("simulation", f"{report.sim_seconds:.1f} s, {report.sim_cycles_per_second:,.0f} cycles/s"),
     ]
 

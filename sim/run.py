@@ -1,14 +1,14 @@
 """The user's flow: a real encoder layer through quantiser, compiler and simulated accelerator, and back."""
 
-from compiler.predict import Timing, predict
-from golden import integer_model
-from golden.metrics import agreement, pooled
-from sim.build import build
-from sim.job import read_outcome
-from sim.launch import launch
-from sim.prepare import prepare, run_folder, write_job
-from sim.progress import PROGRESS_FILE, SimulationProgress
-from sim.report import RunReport, describe_difference, operations, print_report, write_report
+from bertha.compiler.predict import Timing, predict
+from bertha.golden import integer_model
+from bertha.golden.metrics import agreement, pooled
+from bertha.sim.build import build
+from bertha.sim.job import read_outcome
+from bertha.sim.launch import launch
+from bertha.sim.prepare import prepare, run_folder, write_job
+from bertha.sim.progress import PROGRESS_FILE, SimulationProgress
+from bertha.sim.report import RunReport, describe_difference, operations, print_report, write_report
 
 __all__ = ["run_layer"]
 
@@ -28,7 +28,7 @@ def run_layer(options, console):
 
     Raises
     ------
-    UserError, golden.models.ModelError, golden.text.TextError
+    UserError, models.encoder.ModelError, models.text.TextError
         If an option, the model or the text can't be used.
     ToolError, SimulationError
         If building or simulating fails.
@@ -48,7 +48,9 @@ def run_layer(options, console):
         with SimulationProgress(
             console, folder / PROGRESS_FILE, sequences=len(sequences), cycles=predicted
         ) as progress:
-            launch(simulation, "sim.program_bench", folder, expect=1, waves=waves, watch=progress.watch)
+            launch(
+                simulation, "bertha.sim.program_bench", folder, expect=1, waves=waves, watch=progress.watch
+            )
         outcomes = [read_outcome(folder, number) for number in range(len(sequences))]
         report = _report(options, prepared, outcomes, job)
         print_report(report, console)

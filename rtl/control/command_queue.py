@@ -3,10 +3,9 @@
 from amaranth.hdl import Cat, Module
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
-
-from rtl.isa import COMMAND_BITS, Opcode, reserved_mask
-from rtl.signatures import INDEX_BITS, EngineCommand
-from rtl.stream import Queue
+from bertha.rtl.isa import COMMAND_BITS, Opcode, reserved_mask
+from bertha.rtl.signatures import INDEX_BITS, EngineCommand
+from bertha.rtl.stream import Queue
 
 __all__ = ["CommandQueue"]
 
@@ -43,9 +42,7 @@ class CommandQueue(wiring.Component):
         m.d.comb += [
             queue.i.valid.eq(self.i.valid),
             self.i.ready.eq(queue.i.ready),
-            queue.i.payload.eq(
-                Cat(self.i.payload.index, *(self.i.payload.body[bit] for bit in places))
-            ),
+            queue.i.payload.eq(Cat(self.i.payload.index, *(self.i.payload.body[bit] for bit in places))),
             self.o.valid.eq(queue.o.valid),
             queue.o.ready.eq(self.o.ready),
             Cat(self.o.payload.index, *(self.o.payload.body[bit] for bit in places)).eq(queue.o.payload),

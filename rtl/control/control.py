@@ -3,21 +3,20 @@
 from amaranth.hdl import Array, Cat, Module, Mux, ResetInserter, Signal
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
-
-from rtl.axi import axi4_lite_signature, read_client
-from rtl.control.command_queue import CommandQueue
-from rtl.control.counters import Counters
-from rtl.control.fetcher import Fetcher
-from rtl.control.first_fault import FirstFault
-from rtl.control.register_file import RegisterFile
-from rtl.control.semaphores import Semaphores
-from rtl.control.sequencer import ENGINES, Sequencer
-from rtl.control.supervisor import Supervisor
-from rtl.control.watchdog import Watchdog
-from rtl.isa import Engine
-from rtl.registers import ADDRESS_BITS
-from rtl.signatures import INDEX_BITS, EngineCommand, FaultSignature, SemaphoreUnits
-from rtl.stream import Register, connect_streams
+from bertha.rtl.axi import axi4_lite_signature, read_client
+from bertha.rtl.control.command_queue import CommandQueue
+from bertha.rtl.control.counters import Counters
+from bertha.rtl.control.fetcher import Fetcher
+from bertha.rtl.control.first_fault import FirstFault
+from bertha.rtl.control.register_file import RegisterFile
+from bertha.rtl.control.semaphores import Semaphores
+from bertha.rtl.control.sequencer import ENGINES, Sequencer
+from bertha.rtl.control.supervisor import Supervisor
+from bertha.rtl.control.watchdog import Watchdog
+from bertha.rtl.isa import Engine
+from bertha.rtl.registers import ADDRESS_BITS
+from bertha.rtl.signatures import INDEX_BITS, EngineCommand, FaultSignature, SemaphoreUnits
+from bertha.rtl.stream import Register, connect_streams
 
 __all__ = ["Control"]
 
@@ -129,9 +128,7 @@ class Control(wiring.Component):
         # Ends and faults.
         empty = Cat(~queue.o.valid for queue in queues).all()
         m.d.comb += [
-            supervisor.unoccupied.eq(
-                Cat(self.idle).all() & empty & semaphores.idle & ~sequencer.dispatched
-            ),
+            supervisor.unoccupied.eq(Cat(self.idle).all() & empty & semaphores.idle & ~sequencer.dispatched),
             supervisor.dispatch_done.eq(fetcher.finished),
             supervisor.bus_idle.eq(self.idle[0] & self.idle[1] & fetcher.idle),
             supervisor.fault_valid.eq(first_fault.first_valid),

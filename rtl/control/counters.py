@@ -3,8 +3,7 @@
 from amaranth.hdl import Module
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
-
-from rtl.control.sequencer import ENGINES
+from bertha.rtl.control.sequencer import ENGINES
 
 __all__ = ["Counters"]
 

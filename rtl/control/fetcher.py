@@ -3,11 +3,10 @@
 from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
-
-from rtl.axi import Response, read_client
-from rtl.isa import COMMAND_BITS, COMMAND_BYTES, FaultReason
-from rtl.signatures import INDEX_BITS, EngineCommand, FaultSignature
-from rtl.stream import Queue
+from bertha.rtl.axi import Response, read_client
+from bertha.rtl.isa import COMMAND_BITS, COMMAND_BYTES, FaultReason
+from bertha.rtl.signatures import INDEX_BITS, EngineCommand, FaultSignature
+from bertha.rtl.stream import Queue
 
 __all__ = ["Fetcher"]
 
@@ -92,9 +91,7 @@ class Fetcher(wiring.Component):
             self.idle.eq(room == capacity),
             self.reading.eq(coming != 0),
         ]
-        m.d.sync += coming.eq(
-            coming + Mux(do_issue, burst_beats, 0) - (beats.i.valid & beats.i.ready)
-        )
+        m.d.sync += coming.eq(coming + Mux(do_issue, burst_beats, 0) - (beats.i.valid & beats.i.ready))
         m.d.sync += room.eq(room - Mux(do_issue, burst_beats, 0) + do_beat)
         with m.If(do_issue):
             m.d.sync += [

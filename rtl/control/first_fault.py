@@ -3,8 +3,7 @@
 from amaranth.hdl import Module, Mux, Signal, unsigned
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
-
-from rtl.signatures import Fault
+from bertha.rtl.signatures import Fault
 
 __all__ = ["FaultSource", "FirstFault"]
 

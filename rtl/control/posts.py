@@ -3,10 +3,9 @@
 from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
-
-from rtl.isa import semaphore_layout
-from rtl.signatures import SemaphoreUnits
-from rtl.stream import Queue, connect_streams
+from bertha.rtl.isa import semaphore_layout
+from bertha.rtl.signatures import SemaphoreUnits
+from bertha.rtl.stream import Queue, connect_streams
 
 __all__ = ["PostPair", "Posts"]
 

@@ -3,16 +3,15 @@
 from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
-
-from rtl.axi import Response, axi4_lite_signature
-from rtl.registers import ADDRESS_BITS, IDENTITY, REGISTERS, VERSION, Access
-from rtl.selection import one_hot_select
+from bertha.rtl.axi import Response, axi4_lite_signature
+from bertha.rtl.registers import ADDRESS_BITS, IDENTITY, REGISTERS, VERSION, Access
+from bertha.rtl.selection import one_hot_select
 
 __all__ = ["RegisterFile"]
 
 
 class RegisterFile(wiring.Component):
-    """`rtl.registers.REGISTERS` behind an AXI4-Lite subordinate; one read and one write at a time.
+    """`bertha.rtl.registers.REGISTERS` behind an AXI4-Lite subordinate; one read and one write at a time.
 
     Write strobes are honoured byte by byte. Offsets without a register read zero and ignore writes,
     both with OKAY, as do writes to read-only registers. The low two address bits are ignored.

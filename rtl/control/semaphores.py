@@ -3,9 +3,8 @@
 from amaranth.hdl import Array, Cat, Module, Mux, Signal
 from amaranth.lib import memory, stream, wiring
 from amaranth.lib.wiring import In, Out
-
-from rtl.isa import FaultReason
-from rtl.signatures import SemaphoreUnits, fault_reason_bits
+from bertha.rtl.isa import FaultReason
+from bertha.rtl.signatures import SemaphoreUnits, fault_reason_bits
 
 __all__ = ["Semaphores"]
 
@@ -147,9 +146,7 @@ class Semaphores(wiring.Component):
         m.d.sync += self.fault_valid.eq(valid & (~known | (is_post & overflow)))
         with m.If(valid):
             m.d.sync += [
-                self.fault_reason.eq(
-                    Mux(known, FaultReason.SEMAPHORE_OVERFLOW, FaultReason.ILLEGAL_COMMAND)
-                ),
+                self.fault_reason.eq(Mux(known, FaultReason.SEMAPHORE_OVERFLOW, FaultReason.ILLEGAL_COMMAND)),
                 self.fault_port.eq(port),
             ]
         return m

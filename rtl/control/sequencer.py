@@ -3,9 +3,8 @@
 from amaranth.hdl import Cat, Module, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
-
-from rtl.isa import COMMAND_BITS, Engine, FaultReason, Opcode, command_layout, reserved_mask
-from rtl.signatures import EngineCommand, FaultSignature
+from bertha.rtl.isa import COMMAND_BITS, Engine, FaultReason, Opcode, command_layout, reserved_mask
+from bertha.rtl.signatures import EngineCommand, FaultSignature
 
 __all__ = ["ENGINES", "Sequencer"]
 

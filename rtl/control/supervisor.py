@@ -3,10 +3,9 @@
 from amaranth.hdl import Module, Signal
 from amaranth.lib import enum, wiring
 from amaranth.lib.wiring import In, Out
-
-from rtl.control.first_fault import FaultSource
-from rtl.isa import Engine
-from rtl.signatures import INDEX_BITS, fault_reason_bits
+from bertha.rtl.control.first_fault import FaultSource
+from bertha.rtl.isa import Engine
+from bertha.rtl.signatures import INDEX_BITS, fault_reason_bits
 
 __all__ = ["State", "Supervisor"]
 

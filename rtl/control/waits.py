@@ -3,9 +3,8 @@
 from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
-
-from rtl.isa import COMMAND_BITS, Opcode, command_layout, semaphore_layout
-from rtl.signatures import EngineCommand, SemaphoreUnits
+from bertha.rtl.isa import COMMAND_BITS, Opcode, command_layout, semaphore_layout
+from bertha.rtl.signatures import EngineCommand, SemaphoreUnits
 
 __all__ = ["Waits"]
 
@@ -49,9 +48,7 @@ class Waits(wiring.Component):
         waits = data.View(_waits_layout, self.i.payload.body)
         taken0, taken1 = Signal(), Signal()
         wants0, wants1, only_waits = Signal(), Signal(), Signal()
-        chosen = data.View(
-            semaphore_layout, Mux(wants0, waits.wait0.as_value(), waits.wait1.as_value())
-        )
+        chosen = data.View(semaphore_layout, Mux(wants0, waits.wait0.as_value(), waits.wait1.as_value()))
         m.d.comb += [
             wants0.eq(waits.wait0.enable & ~taken0),
             wants1.eq(waits.wait1.enable & ~taken1),

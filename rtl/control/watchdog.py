@@ -3,10 +3,9 @@
 from amaranth.hdl import Cat, Module, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
-
-from rtl.control.sequencer import ENGINES
-from rtl.isa import FaultReason
-from rtl.signatures import INDEX_BITS, FaultSignature
+from bertha.rtl.control.sequencer import ENGINES
+from bertha.rtl.isa import FaultReason
+from bertha.rtl.signatures import INDEX_BITS, FaultSignature
 
 __all__ = ["Watchdog"]
 
@@ -41,8 +40,7 @@ class Watchdog(wiring.Component):
         count = Signal(range(self.CYCLES))
         stuck, expired = Signal(), Signal()
         held = [
-            idle | (waiting & ~active)
-            for idle, waiting, active in zip(self.idle, self.waiting, self.active)
+            idle | (waiting & ~active) for idle, waiting, active in zip(self.idle, self.waiting, self.active)
         ]
         m.d.sync += stuck.eq(self.running & Cat(held).all() & Cat(self.waiting).any() & ~self.progress)
         m.d.comb += expired.eq(stuck & (count == self.CYCLES - 1))

@@ -3,14 +3,13 @@
 from amaranth.hdl import Module
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
-
-from rtl.axi import BURST_INCR, CACHE_NORMAL, axi4_signature, read_client
-from rtl.dma.load import LoadEngine
-from rtl.dma.read_arbiter import ReadArbiter
-from rtl.dma.signatures import engine_ports
-from rtl.dma.store import StoreEngine
-from rtl.signatures import bank_write, read_port
-from rtl.stream import connect_streams
+from bertha.rtl.axi import BURST_INCR, CACHE_NORMAL, axi4_signature, read_client
+from bertha.rtl.dma.load import LoadEngine
+from bertha.rtl.dma.read_arbiter import ReadArbiter
+from bertha.rtl.dma.signatures import engine_ports
+from bertha.rtl.dma.store import StoreEngine
+from bertha.rtl.signatures import bank_write, read_port
+from bertha.rtl.stream import connect_streams
 
 __all__ = ["Dma"]
 

@@ -3,15 +3,14 @@
 from amaranth.hdl import Cat, Module, ResetInserter, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import Out
-
-from rtl.axi import Response, burst_address, read_client
-from rtl.control.posts import PostPair, Posts
-from rtl.control.waits import Waits
-from rtl.dma.planner import BurstPlanner
-from rtl.dma.signatures import burst_lines, engine_ports, response_reason
-from rtl.scratchpad.writer import LineWriter
-from rtl.signatures import INDEX_BITS, bank_write
-from rtl.stream import Queue, Register, connect_streams
+from bertha.rtl.axi import Response, burst_address, read_client
+from bertha.rtl.control.posts import PostPair, Posts
+from bertha.rtl.control.waits import Waits
+from bertha.rtl.dma.planner import BurstPlanner
+from bertha.rtl.dma.signatures import burst_lines, engine_ports, response_reason
+from bertha.rtl.scratchpad.writer import LineWriter
+from bertha.rtl.signatures import INDEX_BITS, bank_write
+from bertha.rtl.stream import Queue, Register, connect_streams
 
 __all__ = ["LoadEngine"]
 
@@ -33,7 +32,7 @@ class LoadEngine(wiring.Component):
         To the scratchpad.
     dram : Out(read_client)
 
-    The others are `rtl.dma.signatures.engine_ports`.
+    The others are `bertha.rtl.dma.signatures.engine_ports`.
 
     Parameters
     ----------
@@ -123,9 +122,7 @@ class LoadEngine(wiring.Component):
             writer.i.payload.addr.eq(head.scratchpad_addr + line),
             writer.i.payload.data.eq(Cat(gathered, beats.o.payload.data)),
             writer.i.payload.index.eq(head.index),
-            writer.i.valid.eq(
-                beats.o.valid & flight.o.valid & last_beat & ~error & ~discard & marks.i.ready
-            ),
+            writer.i.valid.eq(beats.o.valid & flight.o.valid & last_beat & ~error & ~discard & marks.i.ready),
             marks.i.valid.eq(writer.i.valid & writer.i.ready),
             marks.i.payload.last.eq(head.last & last_line),
             marks.i.payload.posts.eq(head.posts),

@@ -3,12 +3,11 @@
 from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
-
-from rtl.control.posts import PostPair
-from rtl.dma.signatures import burst_layout, burst_lines
-from rtl.isa import FaultReason, Opcode, command_layout
-from rtl.signatures import EngineCommand, FaultSignature, fault_reason_bits
-from rtl.stream import Queue, connect_streams
+from bertha.rtl.control.posts import PostPair
+from bertha.rtl.dma.signatures import burst_layout, burst_lines
+from bertha.rtl.isa import FaultReason, Opcode, command_layout
+from bertha.rtl.signatures import EngineCommand, FaultSignature, fault_reason_bits
+from bertha.rtl.stream import Queue, connect_streams
 
 __all__ = ["BurstPlanner"]
 

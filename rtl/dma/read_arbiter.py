@@ -3,9 +3,8 @@
 from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
-
-from rtl.axi import burst_address, read_beat, read_client
-from rtl.stream import Register
+from bertha.rtl.axi import burst_address, read_beat, read_client
+from bertha.rtl.stream import Register
 
 __all__ = ["ReadArbiter"]
 

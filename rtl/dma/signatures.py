@@ -3,11 +3,10 @@
 from amaranth.hdl import Mux, unsigned
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
-
-from rtl.axi import Response, burst_address, write_beat
-from rtl.control.posts import PostPair
-from rtl.isa import FaultReason
-from rtl.signatures import INDEX_BITS, EngineCommand, FaultSignature, SemaphoreUnits
+from bertha.rtl.axi import Response, burst_address, write_beat
+from bertha.rtl.control.posts import PostPair
+from bertha.rtl.isa import FaultReason
+from bertha.rtl.signatures import INDEX_BITS, EngineCommand, FaultSignature, SemaphoreUnits
 
 __all__ = ["burst_layout", "burst_lines", "engine_ports", "response_reason", "write_client"]
 

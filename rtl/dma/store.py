@@ -3,15 +3,14 @@
 from amaranth.hdl import Module, Mux, ResetInserter, Signal
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import Out
-
-from rtl.axi import burst_address, write_beat
-from rtl.control.posts import PostPair, Posts
-from rtl.control.waits import Waits
-from rtl.dma.planner import BurstPlanner
-from rtl.dma.signatures import burst_lines, engine_ports, response_reason, write_client
-from rtl.scratchpad.reader import LineReader
-from rtl.signatures import INDEX_BITS, read_port
-from rtl.stream import Queue, Register, connect_streams
+from bertha.rtl.axi import burst_address, write_beat
+from bertha.rtl.control.posts import PostPair, Posts
+from bertha.rtl.control.waits import Waits
+from bertha.rtl.dma.planner import BurstPlanner
+from bertha.rtl.dma.signatures import burst_lines, engine_ports, response_reason, write_client
+from bertha.rtl.scratchpad.reader import LineReader
+from bertha.rtl.signatures import INDEX_BITS, read_port
+from bertha.rtl.stream import Queue, Register, connect_streams
 
 __all__ = ["StoreEngine"]
 
@@ -29,7 +28,7 @@ class StoreEngine(wiring.Component):
         To the scratchpad.
     dram : Out(write_client)
 
-    The others are `rtl.dma.signatures.engine_ports`. After an abort, the beats that are still due
+    The others are `bertha.rtl.dma.signatures.engine_ports`. After an abort, the beats that are still due
     on the bus go out without a strobe.
 
     Parameters
@@ -40,8 +39,7 @@ class StoreEngine(wiring.Component):
     def __init__(self, config):
         self._config = config
         super().__init__(
-            engine_ports(config)
-            | {"port": Out(read_port(config)), "dram": Out(write_client(config))}
+            engine_ports(config) | {"port": Out(read_port(config)), "dram": Out(write_client(config))}
         )
 
     def elaborate(self, platform):

@@ -3,8 +3,7 @@
 from amaranth.hdl import Array, Module, Signal, signed
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
-
-from rtl.gemm.column import ACCUMULATOR_BITS, Column, Step
+from bertha.rtl.gemm.column import ACCUMULATOR_BITS, Column, Step
 
 __all__ = ["SystolicArray"]
 

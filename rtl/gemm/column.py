@@ -39,9 +39,7 @@ class Column(wiring.Component):
         self._rows = rows
         super().__init__(
             {
-                "i": In(
-                    wiring.Signature({"step": Out(Step), "a": Out(8 * rows), "b": Out(signed(8))})
-                ),
+                "i": In(wiring.Signature({"step": Out(Step), "a": Out(8 * rows), "b": Out(signed(8))})),
                 "o": Out(wiring.Signature({"step": Out(Step), "a": Out(8 * rows)})),
                 "accumulators": Out(data.ArrayLayout(signed(ACCUMULATOR_BITS), rows)),
                 "done": Out(1),
@@ -69,9 +67,7 @@ class Column(wiring.Component):
             # 16 bits hold every product: at most 255 * 128 = 32,640 below and above zero.
             a = Signal(signed(9), name=f"a_{row}")
             product = Signal(signed(16), name=f"product_{row}", reset_less=True)
-            accumulator = Signal(
-                signed(ACCUMULATOR_BITS), name=f"accumulator_{row}", reset_less=True
-            )
+            accumulator = Signal(signed(ACCUMULATOR_BITS), name=f"accumulator_{row}", reset_less=True)
             byte = a_on.word_select(row, 8)
             m.d.comb += a.eq(Cat(byte, byte[7] & ~self.o.step.a_unsigned).as_signed())
             m.d.sync += product.eq(a * b)

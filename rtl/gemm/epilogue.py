@@ -3,18 +3,17 @@
 from amaranth.hdl import Cat, Module, Mux, Signal, signed
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
-
-from rtl.arithmetic import residue, saturate, shift_round
-from rtl.gemm.column import ACCUMULATOR_BITS
-from rtl.gemm.packer import Packer
-from rtl.gemm.piecewise import Piecewise
-from rtl.gemm.requantize import Requantize
-from rtl.gemm.statistics import RowStatistics
-from rtl.gemm.tile import EpilogueTile, PackerTile
-from rtl.isa import ColumnRecord, semaphore_layout
-from rtl.row_slots import RowSlots
-from rtl.signatures import FaultSignature, Moments, RowFactor, TableWriteSignature, bank_write
-from rtl.stream import Queue
+from bertha.rtl.arithmetic import residue, saturate, shift_round
+from bertha.rtl.gemm.column import ACCUMULATOR_BITS
+from bertha.rtl.gemm.packer import Packer
+from bertha.rtl.gemm.piecewise import Piecewise
+from bertha.rtl.gemm.requantize import Requantize
+from bertha.rtl.gemm.statistics import RowStatistics
+from bertha.rtl.gemm.tile import EpilogueTile, PackerTile
+from bertha.rtl.isa import ColumnRecord, semaphore_layout
+from bertha.rtl.row_slots import RowSlots
+from bertha.rtl.signatures import FaultSignature, Moments, RowFactor, TableWriteSignature, bank_write
+from bertha.rtl.stream import Queue
 
 __all__ = ["Epilogue"]
 

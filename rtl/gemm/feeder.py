@@ -3,11 +3,10 @@
 from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
-
-from rtl.gemm.column import Step
-from rtl.gemm.tile import RECORDS_BITS, FeederTile
-from rtl.isa import semaphore_layout
-from rtl.signatures import INDEX_BITS
+from bertha.rtl.gemm.column import Step
+from bertha.rtl.gemm.tile import RECORDS_BITS, FeederTile
+from bertha.rtl.isa import semaphore_layout
+from bertha.rtl.signatures import INDEX_BITS
 
 __all__ = ["Feeder"]
 

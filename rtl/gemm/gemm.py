@@ -3,19 +3,18 @@
 from amaranth.hdl import Module, Signal, signed
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
-
-from rtl.gemm.array import SystolicArray
-from rtl.gemm.column import ACCUMULATOR_BITS
-from rtl.gemm.epilogue import Epilogue
-from rtl.gemm.feeder import Feeder
-from rtl.gemm.posts import PostMerge
-from rtl.gemm.records import RecordReader
-from rtl.gemm.sequencer import TileSequencer
-from rtl.gemm.tile import PARAM_LINES, RECORDS_BITS, EpilogueTile, FeederTile, PackerTile
-from rtl.isa import ColumnRecord
-from rtl.row_slots import RowSlots
-from rtl.scratchpad.reader import LineReader
-from rtl.signatures import (
+from bertha.rtl.gemm.array import SystolicArray
+from bertha.rtl.gemm.column import ACCUMULATOR_BITS
+from bertha.rtl.gemm.epilogue import Epilogue
+from bertha.rtl.gemm.feeder import Feeder
+from bertha.rtl.gemm.posts import PostMerge
+from bertha.rtl.gemm.records import RecordReader
+from bertha.rtl.gemm.sequencer import TileSequencer
+from bertha.rtl.gemm.tile import PARAM_LINES, RECORDS_BITS, EpilogueTile, FeederTile, PackerTile
+from bertha.rtl.isa import ColumnRecord
+from bertha.rtl.row_slots import RowSlots
+from bertha.rtl.scratchpad.reader import LineReader
+from bertha.rtl.signatures import (
     INDEX_BITS,
     EngineCommand,
     FaultSignature,
@@ -27,11 +26,13 @@ from rtl.signatures import (
     bank_write,
     read_port,
 )
-from rtl.stream import Queue, Register
+from bertha.rtl.stream import Queue, Register
 
 __all__ = ["GemmEngine"]
 
-TILES_AHEAD = 4  # tiles whose operands are asked for before the array takes them; covers the latency at K = N = 4
+TILES_AHEAD = (
+    4  # tiles whose operands are asked for before the array takes them; covers the latency at K = N = 4
+)
 TILES_IN_FLIGHT = 16  # tiles issued and not yet packed; K = N = 4 has about ten under way
 
 
@@ -149,9 +150,7 @@ class GemmEngine(wiring.Component):
             m.d.sync += room.eq(room + do_pop)
 
         lines_read = Signal(RECORDS_BITS + (PARAM_LINES - 1).bit_length())
-        m.d.sync += lines_read.eq(
-            lines_read + (self.params.request.valid & self.params.request.ready)
-        )
+        m.d.sync += lines_read.eq(lines_read + (self.params.request.valid & self.params.request.ready))
         m.d.comb += feeder.records_read.eq(lines_read[-RECORDS_BITS:])
 
         connect(m, epilogue.port, flipped(self.write))
@@ -168,9 +167,7 @@ class GemmEngine(wiring.Component):
         m.d.comb += do_finish.eq(epilogue.post.valid & epilogue.post.ready)
         m.d.sync += [
             unfinished.eq(unfinished + sequencer.do_issue - do_finish),
-            self.idle.eq(
-                sequencer.idle & ~self.command.valid & (unfinished == 0) & posts.idle & ~do_finish
-            ),
+            self.idle.eq(sequencer.idle & ~self.command.valid & (unfinished == 0) & posts.idle & ~do_finish),
         ]
         for fault in reversed(faults):
             with m.If(fault.valid):

@@ -3,12 +3,11 @@
 from amaranth.hdl import Cat, Const, Module, Mux, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
-
-from rtl.gemm.tile import PackerTile
-from rtl.isa import semaphore_layout
-from rtl.scratchpad.writer import LineWriter
-from rtl.signatures import LINE_ADDRESS_BITS, FaultSignature, bank_write, line_write
-from rtl.stream import Queue
+from bertha.rtl.gemm.tile import PackerTile
+from bertha.rtl.isa import semaphore_layout
+from bertha.rtl.scratchpad.writer import LineWriter
+from bertha.rtl.signatures import LINE_ADDRESS_BITS, FaultSignature, bank_write, line_write
+from bertha.rtl.stream import Queue
 
 __all__ = ["Packer"]
 
@@ -161,9 +160,7 @@ class _Lines:
         with m.Else():
             m.d.sync += half.eq(word)
         with m.If(self._do_word):
-            m.d.comb += self.do_complete.eq(
-                Mux(self._final, half_valid | wanted, half_valid & wanted)
-            )
+            m.d.comb += self.do_complete.eq(Mux(self._final, half_valid | wanted, half_valid & wanted))
             m.d.sync += half_valid.eq(~self._final & (half_valid ^ wanted))
 
     def put_line(self, line, *, wanted):

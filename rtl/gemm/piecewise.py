@@ -3,10 +3,9 @@
 from amaranth.hdl import Module, Mux, Signal, signed
 from amaranth.lib import data, memory, wiring
 from amaranth.lib.wiring import In, Out
-
-from rtl.arithmetic import round_half_up, saturate
-from rtl.isa import SegmentRecord
-from rtl.signatures import TableWriteSignature
+from bertha.rtl.arithmetic import round_half_up, saturate
+from bertha.rtl.isa import SegmentRecord
+from bertha.rtl.signatures import TableWriteSignature
 
 __all__ = ["Piecewise"]
 
@@ -51,10 +50,7 @@ class Piecewise(wiring.Component):
                 shape=SegmentRecord, depth=SEGMENTS, init=[]
             )
             write_port, read_port = table.write_port(), table.read_port()
-            values = [
-                Signal(signed(16), name=f"value_{stage}_{lane}", reset_less=True)
-                for stage in range(3)
-            ]
+            values = [Signal(signed(16), name=f"value_{stage}_{lane}", reset_less=True) for stage in range(3)]
             segment = Signal(SegmentRecord, name=f"segment_{lane}", reset_less=True)
             base = Signal(signed(16), name=f"base_{lane}", reset_less=True)
             product = Signal(signed(25), name=f"product_{lane}", reset_less=True)

@@ -3,9 +3,8 @@
 from amaranth.hdl import Array, Module, Mux, Signal
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
-
-from rtl.isa import ColumnRecord
-from rtl.stream import as_bits
+from bertha.rtl.isa import ColumnRecord
+from bertha.rtl.stream import as_bits
 
 __all__ = ["RecordReader"]
 

@@ -3,10 +3,9 @@
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, signed, unsigned
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
-
-from rtl.arithmetic import halve_saturate
-from rtl.gemm.column import ACCUMULATOR_BITS
-from rtl.signatures import RowFactor
+from bertha.rtl.arithmetic import halve_saturate
+from bertha.rtl.gemm.column import ACCUMULATOR_BITS
+from bertha.rtl.signatures import RowFactor
 
 __all__ = ["Requantize"]
 

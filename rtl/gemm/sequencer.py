@@ -3,10 +3,9 @@
 from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
-
-from rtl.gemm.tile import PARAM_LINES, RECORDS_BITS, EpilogueTile, FeederTile, PackerTile
-from rtl.isa import FaultReason, Opcode, command_layout, semaphore_layout
-from rtl.signatures import (
+from bertha.rtl.gemm.tile import PARAM_LINES, RECORDS_BITS, EpilogueTile, FeederTile, PackerTile
+from bertha.rtl.isa import FaultReason, Opcode, command_layout, semaphore_layout
+from bertha.rtl.signatures import (
     INDEX_BITS,
     LINE_ADDRESS_BITS,
     EngineCommand,
@@ -119,9 +118,7 @@ class TileSequencer(wiring.Component):
                 with m.If(self.command.valid):
                     m.next = "CHECK"
             with m.State("CHECK"):
-                m.d.sync += [
-                    address.eq(body[f"{name}_addr"]) for name, address in addresses.items()
-                ]
+                m.d.sync += [address.eq(body[f"{name}_addr"]) for name, address in addresses.items()]
                 m.d.sync += [
                     left.eq(body.count),
                     slot.eq(body.slot),
@@ -214,8 +211,6 @@ class TileSequencer(wiring.Component):
             epilogue.slot.eq(slot),
         ]
         m.d.comb += [
-            epilogue[name].eq(body[name])
-            for name in EpilogueTile.as_shape().members
-            if name != "slot"
+            epilogue[name].eq(body[name]) for name in EpilogueTile.as_shape().members if name != "slot"
         ]
         return m

@@ -3,10 +3,9 @@
 from amaranth.hdl import Module, Mux, Signal, signed, unsigned
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
-
-from rtl.isa import Statistics
-from rtl.row_slots import RowSlots
-from rtl.signatures import Moments
+from bertha.rtl.isa import Statistics
+from bertha.rtl.row_slots import RowSlots
+from bertha.rtl.signatures import Moments
 
 __all__ = ["RowStatistics"]
 

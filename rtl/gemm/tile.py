@@ -2,9 +2,8 @@
 
 from amaranth.hdl import unsigned
 from amaranth.lib import data
-
-from rtl.isa import semaphore_layout
-from rtl.signatures import INDEX_BITS, LINE_ADDRESS_BITS
+from bertha.rtl.isa import semaphore_layout
+from bertha.rtl.signatures import INDEX_BITS, LINE_ADDRESS_BITS
 
 __all__ = ["PARAM_LINES", "RECORDS_BITS", "EpilogueTile", "FeederTile", "PackerTile"]
 

@@ -3,11 +3,10 @@
 from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
-
-from rtl.isa import FaultReason
-from rtl.scratchpad.scratchpad import Scratchpad
-from rtl.signatures import FaultSignature, LineRange, read_port
-from rtl.stream import Queue, connect_streams
+from bertha.rtl.isa import FaultReason
+from bertha.rtl.scratchpad.scratchpad import Scratchpad
+from bertha.rtl.signatures import FaultSignature, LineRange, read_port
+from bertha.rtl.stream import Queue, connect_streams
 
 __all__ = ["LineReader"]
 

@@ -9,10 +9,9 @@ stream of lower priority can be held off for longer than the others take to pass
 from amaranth.hdl import Array, Cat, Const, Module, Signal
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In
-
-from rtl.scratchpad.bank import Bank
-from rtl.selection import one_hot_select
-from rtl.signatures import bank_write, read_port
+from bertha.rtl.scratchpad.bank import Bank
+from bertha.rtl.selection import one_hot_select
+from bertha.rtl.signatures import bank_write, read_port
 
 __all__ = ["Scratchpad"]
 
@@ -23,7 +22,7 @@ class Scratchpad(wiring.Component):
     Ports
     -----
     read : In(read_port) x readers
-        See `rtl.signatures.read_port`. Lines follow `latency` cycles after their request.
+        See `bertha.rtl.signatures.read_port`. Lines follow `latency` cycles after their request.
     write : In(stream of bank_write) x writers
         A write is seen by every read that is taken in a later cycle.
 

@@ -3,10 +3,9 @@
 from amaranth.hdl import Module, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
-
-from rtl.isa import FaultReason
-from rtl.signatures import INDEX_BITS, FaultSignature, bank_write, line_write
-from rtl.stream import Queue, Register
+from bertha.rtl.isa import FaultReason
+from bertha.rtl.signatures import INDEX_BITS, FaultSignature, bank_write, line_write
+from bertha.rtl.stream import Queue, Register
 
 __all__ = ["LineWriter"]
 

@@ -3,10 +3,9 @@
 from amaranth.hdl import Cat, Module, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
-
-from rtl.isa import FactorRecord
-from rtl.row_slots import RowSlots
-from rtl.signatures import RowFactor
+from bertha.rtl.isa import FactorRecord
+from bertha.rtl.row_slots import RowSlots
+from bertha.rtl.signatures import RowFactor
 
 __all__ = ["FactorWriter"]
 

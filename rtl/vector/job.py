@@ -3,9 +3,8 @@
 from amaranth.hdl import Module, unsigned
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
-
-from rtl.isa import Opcode, Table, command_layout, semaphore_layout
-from rtl.signatures import INDEX_BITS, LINE_ADDRESS_BITS, EngineCommand
+from bertha.rtl.isa import Opcode, Table, command_layout, semaphore_layout
+from bertha.rtl.signatures import INDEX_BITS, LINE_ADDRESS_BITS, EngineCommand
 
 __all__ = ["Job", "JobDecoder"]
 
@@ -70,8 +69,18 @@ class JobDecoder(wiring.Component):
             job.index.eq(self.command.index),
         ]
         for name in [
-            "slot", "words", "gamma_shift", "mult_shift", "epsilon", "src_addr", "param_addr",
-            "dst16_addr", "dst8_addr", "residue_addr", "post0", "post1",
+            "slot",
+            "words",
+            "gamma_shift",
+            "mult_shift",
+            "epsilon",
+            "src_addr",
+            "param_addr",
+            "dst16_addr",
+            "dst8_addr",
+            "residue_addr",
+            "post0",
+            "post1",
         ]:
             m.d.comb += getattr(job, name).eq(getattr(fields, name))
         return m

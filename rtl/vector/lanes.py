@@ -3,15 +3,14 @@
 from amaranth.hdl import Cat, Module, Mux, Signal, signed
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
-
-from rtl.arithmetic import saturate
-from rtl.isa import NormRecord
-from rtl.signatures import Moments
-from rtl.vector.job import Job
-from rtl.vector.normalise import NormaliseLane
-from rtl.vector.requantise import RequantiseLane
-from rtl.vector.softmax import Exp2WriteSignature, SoftmaxLane
-from rtl.vector.steps import Steps
+from bertha.rtl.arithmetic import saturate
+from bertha.rtl.isa import NormRecord
+from bertha.rtl.signatures import Moments
+from bertha.rtl.vector.job import Job
+from bertha.rtl.vector.normalise import NormaliseLane
+from bertha.rtl.vector.requantise import RequantiseLane
+from bertha.rtl.vector.softmax import Exp2WriteSignature, SoftmaxLane
+from bertha.rtl.vector.steps import Steps
 
 __all__ = ["Lanes", "result_word"]
 
@@ -51,7 +50,7 @@ class Lanes(wiring.Component):
     moments : In(N Moments)
         Of the job's slot.
     scales : In(N x reciprocal and exponent)
-        See `rtl.vector.row_scale`.
+        See `bertha.rtl.vector.row_scale`.
     sums : Out(N x 20)
         Of the probabilities that have left.
     table : In(Exp2WriteSignature)
@@ -108,9 +107,7 @@ class Lanes(wiring.Component):
             entry.enter.eq(self.i.valid & self.open),
             exponential.enter.eq(entry.valid & job.softmax),
             normalise.enter.eq(entry.valid & job.layernorm),
-            requantise.enter.eq(
-                Mux(job.layernorm, normalise.valid[-1], entry.valid & job.quantize)
-            ),
+            requantise.enter.eq(Mux(job.layernorm, normalise.valid[-1], entry.valid & job.quantize)),
         ]
         for steps in (entry, exponential, normalise, requantise):
             m.d.comb += steps.advance.eq(advance)
@@ -129,10 +126,7 @@ class Lanes(wiring.Component):
         m.d.comb += gamma.eq(carried[0].gamma)
         rest = data.View(NormRecord, Mux(job.layernorm, Cat(carried[-1]), Cat(record)))
         mult = Signal(16, reset_less=True)
-        flagged = [
-            Signal(name=f"flagged_{stage}", reset_less=True)
-            for stage in range(RequantiseLane.stages)
-        ]
+        flagged = [Signal(name=f"flagged_{stage}", reset_less=True) for stage in range(RequantiseLane.stages)]
         with m.If(requantise.step[0]):
             m.d.sync += mult.eq(rest.mult)
         for previous, value, step in zip([rest.residue, *flagged], flagged, requantise.step):
@@ -174,9 +168,7 @@ class Lanes(wiring.Component):
                 requant.shift.eq(job.mult_shift),
                 requant.step.eq(requantise.step),
                 self.o.payload.word16[lane].eq(requant.word16),
-                self.o.payload.word8[lane].eq(
-                    Mux(job.softmax, softmax.probability, requant.word8)
-                ),
+                self.o.payload.word8[lane].eq(Mux(job.softmax, softmax.probability, requant.word8)),
                 self.o.payload.residue[lane].eq(requant.residue),
             ]
         return m

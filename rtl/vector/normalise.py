@@ -3,8 +3,7 @@
 from amaranth.hdl import Cat, Const, Module, Signal, signed, unsigned
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
-
-from rtl.vector.rounding_shift import RoundingShift
+from bertha.rtl.vector.rounding_shift import RoundingShift
 
 __all__ = ["NormaliseLane"]
 
@@ -23,13 +22,13 @@ class NormaliseLane(wiring.Component):
     sum : In(signed(28))
         Of the row's x.
     reciprocal, exponent : In(16), In(5)
-        The row's scale (`rtl.vector.row_scale`).
+        The row's scale (`bertha.rtl.vector.row_scale`).
     gamma : In(signed(16))
         Register that belongs to stage `gamma_stage`: it holds the gamma of the word whose z is
         at that stage.
     gamma_shift : In(6)
     step : In(stages)
-        Bit k: stage k takes a value (`rtl.vector.steps`).
+        Bit k: stage k takes a value (`bertha.rtl.vector.steps`).
     o : Out(signed(18))
         Saturated to 18 bits, which changes nothing after beta is added and 16 bits are left.
     """

@@ -3,10 +3,9 @@
 from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
-
-from rtl.signatures import LINE_ADDRESS_BITS, line_write
-from rtl.vector.job import Job
-from rtl.vector.lanes import result_word
+from bertha.rtl.signatures import LINE_ADDRESS_BITS, line_write
+from bertha.rtl.vector.job import Job
+from bertha.rtl.vector.lanes import result_word
 
 __all__ = ["Packer"]
 
@@ -77,7 +76,9 @@ class Packer(wiring.Component):
             do_residue.eq(self.i.valid & ~need16 & ~need8 & need_residue & self.o.ready),
             # Ready when at most one line is left to write, and it goes now.
             self.i.ready.eq(
-                ~(need16 & need8) & ~(need16 & need_residue) & ~(need8 & need_residue)
+                ~(need16 & need8)
+                & ~(need16 & need_residue)
+                & ~(need8 & need_residue)
                 & (self.o.ready | ~(need16 | need8 | need_residue))
             ),
             do_pop.eq(self.i.valid & self.i.ready),

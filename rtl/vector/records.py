@@ -3,9 +3,8 @@
 from amaranth.hdl import Module, Signal
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
-
-from rtl.isa import NormRecord
-from rtl.stream import Register, connect_streams
+from bertha.rtl.isa import NormRecord
+from bertha.rtl.stream import Register, connect_streams
 
 __all__ = ["NormRecords"]
 

@@ -3,9 +3,8 @@
 from amaranth.hdl import Module, Signal, signed
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
-
-from rtl.arithmetic import residue, saturate
-from rtl.vector.rounding_shift import RoundingShift
+from bertha.rtl.arithmetic import residue, saturate
+from bertha.rtl.vector.rounding_shift import RoundingShift
 
 __all__ = ["RequantiseLane"]
 
@@ -22,7 +21,7 @@ class RequantiseLane(wiring.Component):
     shift : In(6)
         Stays while values are in the pipeline.
     step : In(stages)
-        Bit k: stage k takes a value (`rtl.vector.steps`).
+        Bit k: stage k takes a value (`bertha.rtl.vector.steps`).
     word16 : Out(signed(16))
         y, beside its outcome.
     word8, residue : Out(signed(8))
@@ -41,9 +40,7 @@ class RequantiseLane(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         step = self.step
-        carried = [
-            Signal(signed(16), name=f"y_{stage}", reset_less=True) for stage in range(self.stages)
-        ]
+        carried = [Signal(signed(16), name=f"y_{stage}", reset_less=True) for stage in range(self.stages)]
         for stage, value in enumerate(carried):
             with m.If(step[stage]):
                 m.d.sync += value.eq(carried[stage - 1] if stage else self.y)

@@ -3,8 +3,7 @@
 from amaranth.hdl import Cat, Const, Module, Signal, signed
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
-
-from rtl.arithmetic import saturate
+from bertha.rtl.arithmetic import saturate
 
 __all__ = ["RoundingShift"]
 
@@ -22,7 +21,7 @@ class RoundingShift(wiring.Component):
     shift : In(6)
         Stays while values are in the pipeline.
     step : In(2)
-        Bit k: stage k takes a value (`rtl.vector.steps`).
+        Bit k: stage k takes a value (`bertha.rtl.vector.steps`).
     o : Out(signed(out_bits))
 
     Parameters
@@ -51,9 +50,7 @@ class RoundingShift(wiring.Component):
         coarse = Signal(signed(min(self._out_bits + 8, self._in_bits + 1)), reset_less=True)
         fine = Signal(signed(len(coarse)))
         with m.If(self.step[0]):
-            m.d.sync += coarse.eq(
-                saturate(doubled >> Cat(Const(0, 3), self.shift[3:]), coarse.shape())
-            )
+            m.d.sync += coarse.eq(saturate(doubled >> Cat(Const(0, 3), self.shift[3:]), coarse.shape()))
         m.d.comb += fine.eq(coarse >> self.shift[:3])
         rounded = Signal(self.o.shape(), reset_less=True)
         with m.If(self.step[1]):

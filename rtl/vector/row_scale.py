@@ -3,9 +3,8 @@
 from amaranth.hdl import Module, Signal
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
-
-from rtl.signatures import Moments, RowFactor
-from rtl.vector.row_scale_lane import RowScaleLane, RowScaleStep
+from bertha.rtl.signatures import Moments, RowFactor
+from bertha.rtl.vector.row_scale_lane import RowScaleLane, RowScaleStep
 
 __all__ = ["RowScale"]
 

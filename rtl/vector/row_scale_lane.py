@@ -3,8 +3,7 @@
 from amaranth.hdl import C, Cat, Module, Mux, Signal, signed
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
-
-from rtl.signatures import Moments, RowFactor
+from bertha.rtl.signatures import Moments, RowFactor
 
 __all__ = ["RowScaleLane", "RowScaleStep"]
 
@@ -92,8 +91,7 @@ class RowScaleLane(wiring.Component):
                 # The doubled accumulator has room for the one that completes a negation.
                 Mux(step.double, Cat(subtract, accumulator[:-1]), accumulator)
                 + (
-                    ((row_sum ^ subtract.replicate(_BITS))
-                     & (sum_bit & step.double).replicate(_BITS))
+                    ((row_sum ^ subtract.replicate(_BITS)) & (sum_bit & step.double).replicate(_BITS))
                     | (self.moments.squares & step.squares.replicate(len(self.moments.squares)))
                     | (self.epsilon & step.epsilon.replicate(len(self.epsilon)))
                     | Cat(C(0, _BITS - 20), self.probabilities & step.probabilities.replicate(20))
@@ -137,9 +135,7 @@ class RowScaleLane(wiring.Component):
             m.d.sync += remainder.eq((1 << _ROOT_BITS - 1) - 1)
             m.d.sync += odd.eq(~accumulator[-1])
             with m.If(self.softmax):
-                m.d.sync += root.eq(
-                    Mux(accumulator[-1], accumulator[-20:], accumulator[-21:-1])
-                )
+                m.d.sync += root.eq(Mux(accumulator[-1], accumulator[-20:], accumulator[-21:-1]))
         with m.If(step.clear):
             m.d.sync += [accumulator.eq(0), root.eq(0), remainder.eq(0), pairs.eq(0)]
 

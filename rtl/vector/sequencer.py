@@ -3,13 +3,12 @@
 from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
-
-from rtl.control.posts import PostPair
-from rtl.isa import FaultReason
-from rtl.signatures import EngineCommand, FaultSignature, LineRange
-from rtl.vector.job import Job, JobDecoder
-from rtl.vector.softmax import EXP2_ENTRIES
-from rtl.vector.table_loader import PIECEWISE_ENTRIES
+from bertha.rtl.control.posts import PostPair
+from bertha.rtl.isa import FaultReason
+from bertha.rtl.signatures import EngineCommand, FaultSignature, LineRange
+from bertha.rtl.vector.job import Job, JobDecoder
+from bertha.rtl.vector.softmax import EXP2_ENTRIES
+from bertha.rtl.vector.table_loader import PIECEWISE_ENTRIES
 
 __all__ = ["MAXIMUM_WORDS", "Sequencer"]
 

@@ -3,8 +3,7 @@
 from amaranth.hdl import Module, Mux, Signal, signed
 from amaranth.lib import memory, wiring
 from amaranth.lib.wiring import In, Out
-
-from rtl.arithmetic import saturate
+from bertha.rtl.arithmetic import saturate
 
 __all__ = ["EXP2_ENTRIES", "Exp2WriteSignature", "SoftmaxLane"]
 
@@ -26,7 +25,7 @@ class SoftmaxLane(wiring.Component):
     maximum : In(signed(16))
         The row's largest score. Stays while scores are in the pipeline.
     step : In(4)
-        Bit k: stage k takes a value (`rtl.vector.steps`).
+        Bit k: stage k takes a value (`bertha.rtl.vector.steps`).
     accumulate : In(1)
         Adds the probability that is at the output to the sum.
     clear : In(1)

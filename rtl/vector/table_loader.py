@@ -3,9 +3,8 @@
 from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
-
-from rtl.signatures import TableWriteSignature
-from rtl.vector.softmax import EXP2_ENTRIES, Exp2WriteSignature
+from bertha.rtl.signatures import TableWriteSignature
+from bertha.rtl.vector.softmax import EXP2_ENTRIES, Exp2WriteSignature
 
 __all__ = ["PIECEWISE_ENTRIES", "TableLoader"]
 

@@ -3,13 +3,12 @@
 from amaranth.hdl import Module
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
-
-from rtl.control.posts import Posts
-from rtl.control.waits import Waits
-from rtl.row_slots import RowSlots
-from rtl.scratchpad.reader import LineReader
-from rtl.scratchpad.writer import LineWriter
-from rtl.signatures import (
+from bertha.rtl.control.posts import Posts
+from bertha.rtl.control.waits import Waits
+from bertha.rtl.row_slots import RowSlots
+from bertha.rtl.scratchpad.reader import LineReader
+from bertha.rtl.scratchpad.writer import LineWriter
+from bertha.rtl.signatures import (
     INDEX_BITS,
     EngineCommand,
     FaultSignature,
@@ -20,14 +19,14 @@ from rtl.signatures import (
     bank_write,
     read_port,
 )
-from rtl.stream import Register, connect_streams
-from rtl.vector.factor_writer import FactorWriter
-from rtl.vector.lanes import Lanes, result_word
-from rtl.vector.packer import Packer
-from rtl.vector.records import NormRecords
-from rtl.vector.row_scale import RowScale
-from rtl.vector.sequencer import Sequencer
-from rtl.vector.table_loader import TableLoader
+from bertha.rtl.stream import Register, connect_streams
+from bertha.rtl.vector.factor_writer import FactorWriter
+from bertha.rtl.vector.lanes import Lanes, result_word
+from bertha.rtl.vector.packer import Packer
+from bertha.rtl.vector.records import NormRecords
+from bertha.rtl.vector.row_scale import RowScale
+from bertha.rtl.vector.sequencer import Sequencer
+from bertha.rtl.vector.table_loader import TableLoader
 
 __all__ = ["VectorEngine"]
 
@@ -118,9 +117,7 @@ class VectorEngine(wiring.Component):
             self.idle.eq(~self.command.valid & ~sequencer.active & posts.idle),
             self.fault.valid.eq(sequencer.fault.valid),
             self.fault.payload.eq(sequencer.fault.payload),
-            sequencer.range_fault.eq(
-                source.fault.valid | params.fault.valid | writer.fault.valid
-            ),
+            sequencer.range_fault.eq(source.fault.valid | params.fault.valid | writer.fault.valid),
         ]
 
         # Scratchpad

@@ -1,8 +1,7 @@
 """Random quantised layers for tests: every parameter in its range, with duplicates where they may be."""
 
 import numpy as np
-
-from golden.layer import QuantizedLayer, QuantizedLinear, QuantizedNorm
+from bertha.golden.layer import QuantizedLayer, QuantizedLinear, QuantizedNorm
 
 __all__ = ["random_inputs", "random_layer"]
 
@@ -30,7 +29,9 @@ def random_layer(*, seed, heads=2, head_dim=16, ffn=64, duplicates=(3, 3, 3, 3))
         return QuantizedLinear(
             weight=np.concatenate([weight, weight[:, found]], axis=1),
             duplicates=found,
-            bias=np.zeros(out, np.int32) if value else rng.integers(-(1 << 18), 1 << 18, out).astype(np.int32),
+            bias=np.zeros(out, np.int32)
+            if value
+            else rng.integers(-(1 << 18), 1 << 18, out).astype(np.int32),
             mult=np.clip(target / spread * 2.0**shift, 1, 65535).astype(np.uint16),
             shift=shift.astype(np.uint8),
             post_shift=(np.zeros(out) if value else rng.integers(3, 6, out)).astype(np.uint8),

@@ -8,9 +8,9 @@ kept: starts, posts, and the row statistics of the GEMM engine.
 import random
 from collections import Counter, deque
 
-from compiler.check_fields import unpack_semaphore
-from compiler.interpret import Interpreter
-from rtl.isa import Engine
+from bertha.compiler.check.fields import unpack_semaphore
+from bertha.compiler.interpret import Interpreter
+from bertha.rtl.isa import Engine
 
 __all__ = ["run_shuffled"]
 

@@ -1,9 +1,10 @@
 import pytest
+from bertha.compiler.compile import compile_layer
+from bertha.compiler.disassemble import disassemble
+from bertha.rtl.config import preset
 
-import compiler.__main__ as command_line
-from compiler.compile import compile_layer
-from compiler.disassemble import disassemble
-from rtl.config import preset
+from bertha.cli import main
+from bertha.commands import compile as command_line
 from tests.compiler.layers import random_layer
 
 
@@ -13,13 +14,13 @@ def small_model(monkeypatch):
 
 
 def test_report(small_model, capsys):
-    assert command_line.main(["--preset", "tiny4", "--seq", "9"]) == 0
+    assert main(["compile", "--preset", "tiny4", "--seq", "9"]) == 0
     output = capsys.readouterr().out
     assert "softmax" in output and "predicted:" in output
 
 
 def test_disassembly(small_model, capsys):
-    assert command_line.main(["--preset", "tiny4", "--seq", "9", "--disassemble"]) == 0
+    assert main(["compile", "--preset", "tiny4", "--seq", "9", "--disassemble"]) == 0
     program = compile_layer(random_layer(seed=0), preset("tiny4"), seq=9)
     lines = capsys.readouterr().out.splitlines()
     assert lines == list(disassemble(program))
@@ -37,6 +38,6 @@ def test_disassembly(small_model, capsys):
     ],
 )
 def test_errors_are_one_sentence(small_model, capsys, arguments, message):
-    assert command_line.main(arguments) == 1
+    assert main(["compile", *arguments]) == 2
     error = capsys.readouterr().err
     assert message in error and error.count("\n") == 1

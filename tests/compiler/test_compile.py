@@ -5,13 +5,13 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from bertha.compiler.compile import compile_layer
+from bertha.compiler.interpret import interpret
+from bertha.compiler.predict import predict
+from bertha.golden.integer_model import run_layer
+from bertha.rtl.config import Config, preset
+from bertha.rtl.isa import Opcode
 
-from compiler.compile import compile_layer
-from compiler.interpret import interpret
-from compiler.predict import predict
-from golden.integer_model import run_layer
-from rtl.config import Config, preset
-from rtl.isa import Opcode
 from tests.compiler.layers import random_inputs, random_layer
 from tests.compiler.shuffle import run_shuffled
 
@@ -151,7 +151,9 @@ def test_bert_base_fits_edge16():
 
 def test_too_small_a_scratchpad_is_named():
     layer = random_layer(seed=7, heads=12, head_dim=32, ffn=64)
-    message = r"MiniLM \(hidden 384, FFN 64, 128 tokens\) must fit the scratchpad on tiny4: .* there are 65536"
+    message = (
+        r"MiniLM \(hidden 384, FFN 64, 128 tokens\) must fit the scratchpad on tiny4: .* there are 65536"
+    )
     with pytest.raises(ValueError, match=message):
         compile_layer(layer, preset("tiny4"), seq=128, model="MiniLM")
 
@@ -167,7 +169,10 @@ def test_too_few_row_slots_are_named():
     [
         ({"heads": 3}, r"hidden must be heads \* head_dim = 48, not 32"),
         ({"heads": 32, "head_dim": 1}, "head_dim must be an even number, not 1"),
-        ({"hidden_residue": np.zeros(64, dtype=bool)}, "down must duplicate features whose residue is written"),
+        (
+            {"hidden_residue": np.zeros(64, dtype=bool)},
+            "down must duplicate features whose residue is written",
+        ),
     ],
 )
 def test_inconsistent_layers_are_refused(change, message):

@@ -2,14 +2,13 @@
 
 import numpy as np
 import pytest
-
-from compiler.interpret import Interpreter
-from compiler.panels import pack, unpack
-from compiler.records import exp2_table, norm_records
-from golden import units
-from golden.layer import QuantizedNorm
-from rtl.config import preset
-from rtl.isa import Opcode, Statistics, Table, encode
+from bertha.compiler.interpret import Interpreter
+from bertha.compiler.layout.panels import pack, unpack
+from bertha.compiler.layout.records import exp2_table, norm_records
+from bertha.golden import units
+from bertha.golden.layer import QuantizedNorm
+from bertha.rtl.config import preset
+from bertha.rtl.isa import Opcode, Statistics, Table, encode
 
 CONFIG = preset("tiny4")
 N, LINE = CONFIG.array_n, CONFIG.line_bytes

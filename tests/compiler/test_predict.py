@@ -1,8 +1,9 @@
-from compiler.compile import compile_layer
-from compiler.predict import Timing, predict
-from compiler.program import Command, Program
-from rtl.config import preset
-from rtl.isa import Opcode, semaphore
+from bertha.compiler.compile import compile_layer
+from bertha.compiler.predict import Timing, predict
+from bertha.compiler.program import Command, Program
+from bertha.rtl.config import preset
+from bertha.rtl.isa import Opcode, semaphore
+
 from tests.compiler.layers import random_layer
 
 CONFIG = preset("edge16")

@@ -7,10 +7,9 @@ from amaranth.hdl import Module
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.sim import Simulator
-
-from fpga.harness import Harness
-from rtl.stream import Queue
-from rtl.verilog import convert
+from bertha.fpga.harness import Harness
+from bertha.rtl.stream import Queue
+from bertha.rtl.verilog import convert
 
 
 class Wires(wiring.Component):

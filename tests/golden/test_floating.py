@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
-
-from golden import floating, text
+from bertha.golden import floating
+from bertha.models import text
 
 
 def test_trace_and_reference_agree_on_every_layer(minilm):

@@ -4,12 +4,14 @@ import dataclasses
 
 import numpy as np
 import pytest
+from bertha.golden import integer_model, metrics, units
+from bertha.golden.floating import layer_reference
+from bertha.golden.layer import load_layer, save_layer
+from bertha.models import text
+from bertha.quantize.quantizer import Duplicates, Settings, cached_layer, evaluation_sentences, quantize_layer
 
-from golden import integer_model, metrics, text, units
-from golden.__main__ import layer_agreement, main
-from golden.floating import layer_reference
-from golden.layer import load_layer, save_layer
-from golden.quantize import Duplicates, Settings, cached_layer, evaluation_sentences, quantize_layer
+from bertha.cli import main
+from bertha.commands.accuracy import layer_agreement
 
 
 def run(encoder, layer, sentence):
@@ -183,12 +185,19 @@ def test_metrics_look_at_real_tokens_only():
     result = np.array([[3.0, 4.0], [1.0, 1.0], [0.0, 0.0]])
     found = metrics.agreement(result, reference, [True, True, False])
     assert found.tokens == 2 and found.max_error == 1
-    assert found.cosine_min == pytest.approx(2**-0.5) and found.cosine_mean == pytest.approx((1 + 2**-0.5) / 2)
+    assert found.cosine_min == pytest.approx(2**-0.5) and found.cosine_mean == pytest.approx(
+        (1 + 2**-0.5) / 2
+    )
     assert found.snr_db == pytest.approx(10 * np.log10(26))
 
 
 def test_command_line(capsys):
-    assert main(["--model", "reduced", "--layers", "0", "--sentences", "6", "--duplicates", "0,0,2,0"]) == 0
+    assert (
+        main(
+            ["accuracy", "--model", "reduced", "--layers", "0", "--sentences", "6", "--duplicates", "0,0,2,0"]
+        )
+        == 0
+    )
     assert "0,0,2,0" in capsys.readouterr().out
-    assert main(["--model", "nowhere"]) == 1
+    assert main(["accuracy", "--model", "nowhere"]) == 2
     assert capsys.readouterr().err.startswith("error: model must be")

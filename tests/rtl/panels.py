@@ -7,8 +7,7 @@ def lines_of_bytes(content, line_bytes):
     """`content` cut into lines, the last one filled up with zeros."""
     padded = bytes(content) + bytes(-len(content) % line_bytes)
     return [
-        int.from_bytes(padded[at : at + line_bytes], "little")
-        for at in range(0, len(padded), line_bytes)
+        int.from_bytes(padded[at : at + line_bytes], "little") for at in range(0, len(padded), line_bytes)
     ]
 
 

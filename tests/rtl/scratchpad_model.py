@@ -1,6 +1,6 @@
 """A scratchpad in Python for tests of what reads and writes it: fixed latency, random grants."""
 
-from rtl.scratchpad.scratchpad import Scratchpad
+from bertha.rtl.scratchpad.scratchpad import Scratchpad
 
 __all__ = ["ScratchpadModel"]
 

@@ -3,8 +3,7 @@
 import pytest
 from amaranth.hdl import Module, Signal, signed, unsigned
 from amaranth.sim import Simulator
-
-from rtl.arithmetic import halve_saturate, residue, round_half_up, saturate, shift_round
+from bertha.rtl.arithmetic import halve_saturate, residue, round_half_up, saturate, shift_round
 
 
 def evaluate(build, shape, values, extra=None):
@@ -71,6 +70,7 @@ def test_halve_saturate(source):
 def test_residue_of_every_word():
     words = range(-32768, 32768)
     got = evaluate(lambda word, _: residue(word), signed(16), words)
+
     def saturated(value):
         return max(-128, min(127, value))
 

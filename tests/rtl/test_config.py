@@ -1,30 +1,35 @@
 """Config refuses what can't be built, in one sentence; the presets are as promised."""
 
 import pytest
-
-from rtl.config import PRESETS, Config, preset
+from bertha.rtl.config import PRESETS, Config, preset
 
 
 def test_presets():
     assert [(c.array_n, c.scratchpad_bytes, c.axi_data_bits) for c in PRESETS.values()] == [
-        (4, 1 << 16, 64), (8, 1 << 18, 64), (16, 1 << 20, 64), (32, 2 << 20, 128),
+        (4, 1 << 16, 64),
+        (8, 1 << 18, 64),
+        (16, 1 << 20, 64),
+        (32, 2 << 20, 128),
     ]
     assert preset("edge16") == Config()
 
 
-@pytest.mark.parametrize("name, value, words", [
-    ("array_n", 12, "array_n must be a power of two, not 12"),
-    ("array_n", 2, "array_n must be from 4 to 32, not 2"),
-    ("scratchpad_bytes", 3 << 18, "scratchpad_bytes must be a power of two"),
-    ("scratchpad_banks", 1, "scratchpad_banks must be from 2 to 32, not 1"),
-    ("axi_data_bits", 512, "axi_data_bits must be at most one scratchpad line"),
-    ("axi_addr_bits", 65, "axi_addr_bits must be from 16 to 64, not 65"),
-    ("burst_beats", 512, "burst_beats must be from 4 to 256, not 512"),
-    ("outstanding_bursts", 0, "outstanding_bursts must be from 1 to 64, not 0"),
-    ("queue_depth", 1, "queue_depth must be from 2 to 64, not 1"),
-    ("row_slots", 3, "row_slots must be a power of two, not 3"),
-    ("semaphores", 33, "semaphores must be from 2 to 32, not 33"),
-])
+@pytest.mark.parametrize(
+    "name, value, words",
+    [
+        ("array_n", 12, "array_n must be a power of two, not 12"),
+        ("array_n", 2, "array_n must be from 4 to 32, not 2"),
+        ("scratchpad_bytes", 3 << 18, "scratchpad_bytes must be a power of two"),
+        ("scratchpad_banks", 1, "scratchpad_banks must be from 2 to 32, not 1"),
+        ("axi_data_bits", 512, "axi_data_bits must be at most one scratchpad line"),
+        ("axi_addr_bits", 65, "axi_addr_bits must be from 16 to 64, not 65"),
+        ("burst_beats", 512, "burst_beats must be from 4 to 256, not 512"),
+        ("outstanding_bursts", 0, "outstanding_bursts must be from 1 to 64, not 0"),
+        ("queue_depth", 1, "queue_depth must be from 2 to 64, not 1"),
+        ("row_slots", 3, "row_slots must be a power of two, not 3"),
+        ("semaphores", 33, "semaphores must be from 2 to 32, not 33"),
+    ],
+)
 def test_wrong_values_are_named(name, value, words):
     with pytest.raises(ValueError, match=words):
         Config(**{name: value})

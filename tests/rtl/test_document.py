@@ -1,20 +1,21 @@
 """docs/programming.md says what the declarations say."""
 
 import pytest
+from bertha.rtl.document import refreshed
+from bertha.rtl.isa import COMMANDS
+from bertha.rtl.registers import REGISTERS
 
-from rtl.__main__ import PROGRAMMING, main
-from rtl.document import refreshed
-from rtl.isa import COMMANDS
-from rtl.registers import REGISTERS
+from bertha.cli import main
+from bertha.folders import CHECKOUT
 
 
 def test_document_is_up_to_date():
-    text = PROGRAMMING.read_text()
-    assert refreshed(text) == text, "run: python -m rtl document"
+    text = (CHECKOUT / "docs" / "programming.md").read_text()
+    assert refreshed(text) == text, "run: bertha document"
 
 
 def test_document_names_everything():
-    text = PROGRAMMING.read_text()
+    text = (CHECKOUT / "docs" / "programming.md").read_text()
     for register in REGISTERS:
         assert f"`{register.name}`" in text
     for opcode, fields in COMMANDS.items():

@@ -4,11 +4,10 @@ import random
 import subprocess
 
 import pytest
-
-from rtl import header, isa
-from rtl.config import PRESETS
-from rtl.isa import COMMANDS, Engine, Opcode
-from rtl.registers import REGISTERS, offset_of
+from bertha.rtl import header, isa
+from bertha.rtl.config import PRESETS
+from bertha.rtl.isa import COMMANDS, Engine, Opcode
+from bertha.rtl.registers import REGISTERS, offset_of
 
 
 @pytest.mark.parametrize("opcode", Opcode)
@@ -70,10 +69,10 @@ def test_header_compiles_and_has_every_register(name, tmp_path):
     source = tmp_path / "use.c"
     source.write_text(
         '#include "bertha.h"\n#include "bertha.h"\n'
-        f"_Static_assert(BERTHA_ARRAY_N == {PRESETS[name].array_n}, \"\");\n"
-        "_Static_assert(BERTHA_REG_STATUS == 0x24, \"\");\n"
-        "_Static_assert(BERTHA_GEMM_K_WORD == 10 && BERTHA_GEMM_K_WIDTH == 16, \"\");\n"
-        "_Static_assert(BERTHA_OP_SOFTMAX == 0x40, \"\");\n"
+        f'_Static_assert(BERTHA_ARRAY_N == {PRESETS[name].array_n}, "");\n'
+        '_Static_assert(BERTHA_REG_STATUS == 0x24, "");\n'
+        '_Static_assert(BERTHA_GEMM_K_WORD == 10 && BERTHA_GEMM_K_WIDTH == 16, "");\n'
+        '_Static_assert(BERTHA_OP_SOFTMAX == 0x40, "");\n'
     )
     subprocess.run(["g++", "-x", "c", "-Wall", "-Werror", "-fsyntax-only", source], check=True)
     for register in REGISTERS:

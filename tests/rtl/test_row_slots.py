@@ -3,9 +3,9 @@
 import random
 
 import pytest
+from bertha.rtl.config import PRESETS
+from bertha.rtl.row_slots import RowSlots
 
-from rtl.config import PRESETS
-from rtl.row_slots import RowSlots
 from tests.rtl.streams import run
 
 
@@ -43,8 +43,10 @@ def test_slots_keep_what_was_written(name):
             for port in (dut.statistics_read, dut.statistics_continue):
                 got = [(ctx.get(port.lanes[i].sum), ctx.get(port.lanes[i].squares)) for i in lanes]
                 assert got == statistics[slot]
-            got = [(ctx.get(dut.factor_read.lanes[i].mult), ctx.get(dut.factor_read.lanes[i].shift))
-                   for i in lanes]
+            got = [
+                (ctx.get(dut.factor_read.lanes[i].mult), ctx.get(dut.factor_read.lanes[i].shift))
+                for i in lanes
+            ]
             assert got == factors[slot]
             held = ctx.get(dut.statistics_continue.lanes[0].sum)
             ctx.set(dut.statistics_continue.slot, (slot + 1) % config.row_slots)

@@ -4,11 +4,10 @@ import random
 
 import cocotb
 import numpy as np
+from bertha.sim.driver import CLOCK_STEPS
+from bertha.sim.memory import Memory, Response, Stalls, Trace
 from cocotb.triggers import RisingEdge, Timer
 from cocotbext.axi import AxiBus, AxiMaster, AxiResp
-
-from sim.driver import CLOCK_STEPS
-from sim.memory import Memory, Response, Stalls, Trace
 
 BASE, SIZE = 0x4000, 1 << 16
 BEAT = 8  # bytes of the bus in test_memory.py
@@ -55,8 +54,11 @@ async def transfers(dut, stalls, idle):
     memory.set_timing(latency=generator.randint(1, 30))
     if idle:
         for channel in (
-            manager.write_if.aw_channel, manager.write_if.w_channel, manager.write_if.b_channel,
-            manager.read_if.ar_channel, manager.read_if.r_channel,
+            manager.write_if.aw_channel,
+            manager.write_if.w_channel,
+            manager.write_if.b_channel,
+            manager.read_if.ar_channel,
+            manager.read_if.r_channel,
         ):
             channel.set_pause_generator(paced(random.Random(seed), idle))
     shadow = np.zeros(SIZE, np.uint8)

@@ -1,17 +1,24 @@
 """Small programs for the whole accelerator, with what they must leave in memory.
 
-Results are expected by the independent integer model (`golden.units`), never by the hardware's own code.
+Results are expected by the independent integer model (`bertha.golden.units`), never by the hardware's own code.
 """
 
 from dataclasses import dataclass
 
 import numpy as np
+from bertha.compiler.layout.panels import even, pack, panel_count
+from bertha.golden.units import requantise, round_half_up, saturate
+from bertha.rtl.isa import COMMAND_BYTES, Engine, FaultReason, Opcode, encode, semaphore
 
-from compiler.panels import even, pack, panel_count
-from golden.units import requantise, round_half_up, saturate
-from rtl.isa import COMMAND_BYTES, Engine, FaultReason, Opcode, encode, semaphore
-
-__all__ = ["FAULTS", "GEMM_SHAPES", "SmallProgram", "copy_program", "fault_program", "gemm_program", "random_shapes"]
+__all__ = [
+    "FAULTS",
+    "GEMM_SHAPES",
+    "SmallProgram",
+    "copy_program",
+    "fault_program",
+    "gemm_program",
+    "random_shapes",
+]
 
 LOADED, WRITTEN = 0, 1  # semaphores
 
@@ -91,8 +98,14 @@ def _load(memory, panels, scratchpad, config):
     """A LOAD of the rows of `panels` (bytes), one after the other from line `scratchpad` on."""
     lines = panels.shape[1] // config.line_bytes
     return encode(
-        Opcode.LOAD, dram_addr=memory.put(panels.tobytes()), scratchpad_addr=scratchpad, lines=lines,
-        rows=len(panels), dram_stride=panels.shape[1], scratchpad_stride=lines, post1=semaphore(LOADED),
+        Opcode.LOAD,
+        dram_addr=memory.put(panels.tobytes()),
+        scratchpad_addr=scratchpad,
+        lines=lines,
+        rows=len(panels),
+        dram_stride=panels.shape[1],
+        scratchpad_stride=lines,
+        post1=semaphore(LOADED),
     )
 
 
@@ -123,10 +136,21 @@ def _gemm(config, memory, generator, shape, *, out16):
         for first, count, width in pieces:
             commands.append(
                 encode(
-                    Opcode.GEMM, a_unsigned=unsigned, out16=out16, columns=width, k=even(depth), count=count,
-                    mult=mult, shift=shift, post_shift=post_shift, a_addr=panel * panel_lines,
-                    b_addr=b_addr + first * panel_lines, b_stride=panel_lines,
-                    c_addr=c_addr + panel * c_lines + first * step, c_stride=step, post1=semaphore(WRITTEN),
+                    Opcode.GEMM,
+                    a_unsigned=unsigned,
+                    out16=out16,
+                    columns=width,
+                    k=even(depth),
+                    count=count,
+                    mult=mult,
+                    shift=shift,
+                    post_shift=post_shift,
+                    a_addr=panel * panel_lines,
+                    b_addr=b_addr + first * panel_lines,
+                    b_stride=panel_lines,
+                    c_addr=c_addr + panel * c_lines + first * step,
+                    c_stride=step,
+                    post1=semaphore(WRITTEN),
                 )
             )
     stored = columns if out16 else c_lines  # an odd int16 panel has no last line
@@ -135,8 +159,14 @@ def _gemm(config, memory, generator, shape, *, out16):
     address = memory.reserve(panels * stride)
     commands.append(
         encode(
-            Opcode.STORE, dram_addr=address, scratchpad_addr=c_addr, lines=stored, rows=panels,
-            dram_stride=stride, scratchpad_stride=c_lines, wait0=semaphore(WRITTEN, panels * len(pieces)),
+            Opcode.STORE,
+            dram_addr=address,
+            scratchpad_addr=c_addr,
+            lines=stored,
+            rows=panels,
+            dram_stride=stride,
+            scratchpad_stride=c_lines,
+            wait0=semaphore(WRITTEN, panels * len(pieces)),
         )
     )
     expected = pack(result, n, dtype=np.int16 if out16 else np.int8)
@@ -171,7 +201,10 @@ def copy_program(config, *, seed, window=_WINDOW, rows=7):
         target = memory.reserve(rows * stride, 4096) + (4096 - 2 * line)
         memory.reserve(4096)
         shape = {
-            "scratchpad_addr": scratchpad, "lines": lines, "rows": rows, "dram_stride": stride,
+            "scratchpad_addr": scratchpad,
+            "lines": lines,
+            "rows": rows,
+            "dram_stride": stride,
             "scratchpad_stride": lines + 1,
         }
         commands.append(encode(Opcode.LOAD, dram_addr=source, post1=semaphore(LOADED), **shape))

@@ -7,13 +7,13 @@ import os
 import random
 
 import cocotb
+from bertha.rtl.config import preset
+from bertha.rtl.isa import Engine, FaultReason
+from bertha.rtl.registers import IDENTITY, REGISTERS, Access, offset_of
+from bertha.sim.driver import CLOCK_STEPS
 from cocotb.triggers import First, RisingEdge, Timer
 from cocotbext.axi import AxiBus, AxiLiteBus, AxiLiteMaster, AxiRam, AxiResp
 
-from rtl.config import preset
-from rtl.isa import Engine, FaultReason
-from rtl.registers import IDENTITY, REGISTERS, Access, offset_of
-from sim.driver import CLOCK_STEPS
 from tests.sim.programs import FAULTS, GEMM_SHAPES, copy_program, fault_program, gemm_program
 
 CONFIG = preset(os.environ["PRESET"])
@@ -70,10 +70,16 @@ class Bench:
         """Lets every channel of both peers stand still at random."""
         for number, channel in enumerate(
             (
-                self.memory.write_if.aw_channel, self.memory.write_if.w_channel, self.memory.write_if.b_channel,
-                self.memory.read_if.ar_channel, self.memory.read_if.r_channel,
-                self.host.write_if.aw_channel, self.host.write_if.w_channel, self.host.write_if.b_channel,
-                self.host.read_if.ar_channel, self.host.read_if.r_channel,
+                self.memory.write_if.aw_channel,
+                self.memory.write_if.w_channel,
+                self.memory.write_if.b_channel,
+                self.memory.read_if.ar_channel,
+                self.memory.read_if.r_channel,
+                self.host.write_if.aw_channel,
+                self.host.write_if.w_channel,
+                self.host.write_if.b_channel,
+                self.host.read_if.ar_channel,
+                self.host.read_if.r_channel,
             )
         ):
             generator = random.Random(SEED + number)
@@ -95,9 +101,15 @@ class Bench:
         self.memory.write(program.base, program.before.tobytes())
         low, high = program.window
         for name, value in (
-            ("program_addr", program.address), ("program_addr_high", 0), ("program_length", program.commands),
-            ("window_base", low), ("window_base_high", 0), ("window_limit", high), ("window_limit_high", 0),
-            ("irq_enable", 1), ("control", 1),
+            ("program_addr", program.address),
+            ("program_addr_high", 0),
+            ("program_length", program.commands),
+            ("window_base", low),
+            ("window_base_high", 0),
+            ("window_limit", high),
+            ("window_limit_high", 0),
+            ("irq_enable", 1),
+            ("control", 1),
         ):
             await self.write(name, value)
         if not self.dut.irq.value:

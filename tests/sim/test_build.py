@@ -6,11 +6,12 @@ import sys
 import time
 
 import pytest
+from bertha.rtl.config import preset
+from bertha.sim import build as build_module
+from bertha.sim.build import Design, build, generate_verilog
 
-from rtl.config import preset
-from sim import build as build_module
-from sim.build import Design, build, generate_verilog
-from sim.errors import ToolError
+from bertha.errors import ToolError
+from bertha.folders import CHECKOUT
 
 CONFIG = preset("tiny4")
 
@@ -80,7 +81,10 @@ def test_bad_verilog_is_one_sentence(folder):
     source = folder / "part.py"
     source.write_text("one")
     design, _ = counting_design(source, verilog="module bertha; this is no Verilog\n")
-    with pytest.raises(ToolError, match=r"Verilator failed \(exit \d+\): .*bertha\.v:1:16: syntax error.*; see .*verilator\.log") as error:
+    with pytest.raises(
+        ToolError,
+        match=r"Verilator failed \(exit \d+\): .*bertha\.v:1:16: syntax error.*; see .*verilator\.log",
+    ) as error:
         build(CONFIG, design=design)
     assert "\n" not in str(error.value)
 
@@ -105,8 +109,10 @@ def test_processes_wait_for_each_other(folder):
     )
     processes = [
         subprocess.Popen(
-            [sys.executable, "-c", script, str(folder)], stdout=subprocess.PIPE, text=True,
-            cwd=build_module.REPOSITORY,
+            [sys.executable, "-c", script, str(folder)],
+            stdout=subprocess.PIPE,
+            text=True,
+            cwd=CHECKOUT,
         )
         for _ in range(4)
     ]

@@ -5,15 +5,19 @@ import re
 
 import pytest
 
-from sim.__main__ import main
+from bertha.cli import main
 
 
 def model_folder(folder, *, config=None, weights=b""):
     """A model folder with what a test wants to be wrong with it."""
     folder.mkdir()
     values = {
-        "model_type": "bert", "hidden_size": 32, "num_attention_heads": 2, "intermediate_size": 64,
-        "num_hidden_layers": 1, "vocab_size": 100,
+        "model_type": "bert",
+        "hidden_size": 32,
+        "num_attention_heads": 2,
+        "intermediate_size": 64,
+        "num_hidden_layers": 1,
+        "vocab_size": 100,
     }
     (folder / "config.json").write_text(json.dumps(values | (config or {})))
     if weights is not None:
@@ -40,7 +44,7 @@ def refused(capsys):
 
 def test_unknown_preset(refused):
     message = "preset must be one of tiny4, edge8, edge16, server32, not 'huge'"
-    assert message in refused("layer", "--preset", "huge")
+    assert message in refused("sim", "--preset", "huge")
 
 
 @pytest.mark.parametrize(
@@ -62,7 +66,7 @@ def test_unknown_preset(refused):
     ],
 )
 def test_options(refused, arguments, message):
-    assert message in refused("layer", "--model", "reduced", "--preset", "tiny4", *arguments)
+    assert message in refused("sim", "--model", "reduced", "--preset", "tiny4", *arguments)
 
 
 def test_no_command(refused):
@@ -70,27 +74,27 @@ def test_no_command(refused):
 
 
 def test_missing_model(refused, tmp_path):
-    assert "nowhere" in refused("layer", "--model", str(tmp_path / "nowhere"))
+    assert "nowhere" in refused("sim", "--model", str(tmp_path / "nowhere"))
 
 
 def test_model_without_weights(refused, tmp_path):
     folder = model_folder(tmp_path / "model", weights=None)
-    assert "model.safetensors" in refused("layer", "--model", folder)
+    assert "model.safetensors" in refused("sim", "--model", folder)
 
 
 def test_model_without_config(refused, tmp_path):
-    assert "config.json" in refused("layer", "--model", str(tmp_path))
+    assert "config.json" in refused("sim", "--model", str(tmp_path))
 
 
 def test_no_bert_encoder(refused, tmp_path):
     folder = model_folder(tmp_path / "model", config={"model_type": "gpt2"})
-    assert re.search(r"must describe a BERT encoder.*'gpt2'", refused("layer", "--model", folder))
+    assert re.search(r"must describe a BERT encoder.*'gpt2'", refused("sim", "--model", folder))
 
 
 @pytest.mark.parametrize("weights", [b"", b"not safetensors at all", (1 << 40).to_bytes(8, "little") + b"{}"])
 def test_corrupted_weights(refused, tmp_path, weights):
     folder = model_folder(tmp_path / "model", weights=weights)
-    assert "must be a safetensors file" in refused("layer", "--model", folder)
+    assert "must be a safetensors file" in refused("sim", "--model", folder)
 
 
 @pytest.mark.parametrize(
@@ -107,18 +111,18 @@ def test_bad_text(refused, tmp_path, content, message, option):
     file = tmp_path / "text.txt"
     if content is not None:
         file.write_bytes(content)
-    assert message in refused("layer", option, str(file))
+    assert message in refused("sim", option, str(file))
 
 
 def test_text_for_a_model_without_tokenizer(refused, tmp_path):
     file = tmp_path / "text.txt"
     file.write_text("A sentence.")
-    assert "tokenizer.json" in refused("layer", "--model", "reduced", "--text", str(file))
+    assert "tokenizer.json" in refused("sim", "--model", "reduced", "--text", str(file))
 
 
 def test_help(capsys):
     with pytest.raises(SystemExit) as end:
-        main(["layer", "--help"])
+        main(["sim", "--help"])
     assert end.value.code == 0
     text = capsys.readouterr().out
     for option in ("--model", "--layer", "--seq", "--preset", "--text", "--input", "--waves"):

@@ -5,14 +5,14 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from bertha.golden import integer_model
+from bertha.sim.prepare import LayerOptions
+from bertha.sim.program_bench import stray_bytes
+from bertha.sim.run import run_layer
 from rich.console import Console
 
-from golden import integer_model
-from sim.__main__ import main
-from sim.build import BUILD
-from sim.prepare import LayerOptions
-from sim.program_bench import stray_bytes
-from sim.run import run_layer
+from bertha.cli import main
+from bertha.folders import BUILD
 
 TEXT = "A film that nobody should miss.\nDull.\n\nThe second half, sadly, doesn't keep what the first promised.\n"
 
@@ -51,7 +51,7 @@ def test_a_difference_fails(monkeypatch, capsys):
         return result
 
     monkeypatch.setattr(integer_model, "run_layer", wrong)
-    assert main(["layer", "--model", "reduced", "--preset", "tiny4", "--seq", "8"]) == 1
+    assert main(["sim", "--model", "reduced", "--preset", "tiny4", "--seq", "8"]) == 1
     streams = capsys.readouterr()
     assert "1 of 256 values, first at token 3, feature 5" in streams.err
     assert "DIFFERENT" in streams.out

@@ -1,8 +1,8 @@
 """The memory that simulations use, against an independent AXI manager (cocotbext-axi) and bare signals."""
 
-from rtl.config import preset
-from sim.build import build
-from sim.launch import launch
+from bertha.rtl.config import preset
+from bertha.sim.build import build
+from bertha.sim.launch import launch
 
 TESTS = 6 + 1 + 2 + 1 + 4 + 4 + 1 + 1 + 1
 

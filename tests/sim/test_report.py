@@ -4,12 +4,18 @@ import json
 from dataclasses import replace
 
 import numpy as np
+from bertha.compiler.program import Command
+from bertha.rtl.isa import Opcode
+from bertha.sim.memory import Trace
+from bertha.sim.report import (
+    Operation,
+    RunReport,
+    describe_difference,
+    operations,
+    print_report,
+    write_report,
+)
 from rich.console import Console
-
-from compiler.program import Command
-from rtl.isa import Opcode
-from sim.memory import Trace
-from sim.report import Operation, RunReport, describe_difference, operations, print_report, write_report
 
 COMMANDS = [
     Command(opcode=Opcode.LOAD, fields={}, name="layer0.weights.query.panel0", dram_bytes=64),
@@ -34,18 +40,43 @@ TRACE = {
 
 def report(**changes):
     return RunReport(
-        preset="tiny4", array_n=4, model="reduced", trained=False, layers=[0], seq=8, memory_latency=100,
-        memory_bandwidth=8.0, cycles=100, macs=200, utilization=0.125, bit_exact=True, first_difference=None,
-        cosine_min=0.99, cosine_mean=0.999, snr_db=30.0, max_error=0.1, sim_seconds=0.5,
-        sim_cycles_per_second=200.0, dram_bytes_read=64, dram_bytes_written=0,
+        preset="tiny4",
+        array_n=4,
+        model="reduced",
+        trained=False,
+        layers=[0],
+        seq=8,
+        memory_latency=100,
+        memory_bandwidth=8.0,
+        cycles=100,
+        macs=200,
+        utilization=0.125,
+        bit_exact=True,
+        first_difference=None,
+        cosine_min=0.99,
+        cosine_mean=0.999,
+        snr_db=30.0,
+        max_error=0.1,
+        sim_seconds=0.5,
+        sim_cycles_per_second=200.0,
+        dram_bytes_read=64,
+        dram_bytes_written=0,
         engine_busy={"load": 8, "store": 0, "gemm": 19, "vector": 0},
         sequences=[
             {
-                "name": "a sentence", "tokens": 8, "cycles": 100, "utilization": 0.125, "bit_exact": True,
-                "cosine_min": 0.99, "cosine_mean": 0.999, "snr_db": 30.0, "max_error": np.float64(0.1),
+                "name": "a sentence",
+                "tokens": 8,
+                "cycles": 100,
+                "utilization": 0.125,
+                "bit_exact": True,
+                "cosine_min": 0.99,
+                "cosine_mean": 0.999,
+                "snr_db": 30.0,
+                "max_error": np.float64(0.1),
             }
         ],
-        ops=operations(COMMANDS, TRACE), **changes,
+        ops=operations(COMMANDS, TRACE),
+        **changes,
     )
 
 
@@ -58,15 +89,33 @@ def printed(what):
 def test_commands_of_one_name_are_one_operation():
     assert operations(COMMANDS, TRACE) == [
         Operation(
-            name="layer0.weights.query.panel0", engine="load", start=3, end=12, busy_cycles=8, macs=0,
-            dram_bytes=64, commands=1,
+            name="layer0.weights.query.panel0",
+            engine="load",
+            start=3,
+            end=12,
+            busy_cycles=8,
+            macs=0,
+            dram_bytes=64,
+            commands=1,
         ),
         Operation(
-            name="layer0.query.head0", engine="gemm", start=20, end=40, busy_cycles=15, macs=160,
-            dram_bytes=0, commands=2,
+            name="layer0.query.head0",
+            engine="gemm",
+            start=20,
+            end=40,
+            busy_cycles=15,
+            macs=160,
+            dram_bytes=0,
+            commands=2,
         ),
         Operation(
-            name="layer0.query.head1", engine="gemm", start=50, end=53, busy_cycles=4, macs=40, dram_bytes=0,
+            name="layer0.query.head1",
+            engine="gemm",
+            start=50,
+            end=53,
+            busy_cycles=4,
+            macs=40,
+            dram_bytes=0,
             commands=1,
         ),
     ]
@@ -74,7 +123,10 @@ def test_commands_of_one_name_are_one_operation():
 
 def test_heads_and_panels_share_a_row():
     lines = [line for line in printed(report()).splitlines() if "query" in line]
-    assert [line.replace("│", " ").split()[:2] for line in lines] == [["weights.query", "load"], ["query", "gemm"]]
+    assert [line.replace("│", " ").split()[:2] for line in lines] == [
+        ["weights.query", "load"],
+        ["query", "gemm"],
+    ]
     cells = lines[1].replace("│", " ").split()
     assert cells == ["query", "gemm", "3", "20", "53", "19", "200", "65.8", "%"]
 
@@ -88,7 +140,9 @@ def test_summary_says_whether_it_is_exact():
 
 def test_sequences_are_reported_one_by_one():
     one = report()
-    two = replace(one, sequences=one.sequences + [{**one.sequences[0], "name": "another", "bit_exact": False}])
+    two = replace(
+        one, sequences=one.sequences + [{**one.sequences[0], "name": "another", "bit_exact": False}]
+    )
     text = printed(two)
     assert any("another" in line and "NO" in line for line in text.splitlines())
 
@@ -102,8 +156,14 @@ def test_json_has_the_promised_keys(tmp_path):
     )
     assert set(promised.split()) <= set(found)
     assert found["ops"][1] == {
-        "name": "layer0.query.head0", "engine": "gemm", "start": 20, "end": 40, "busy_cycles": 15, "macs": 160,
-        "dram_bytes": 0, "commands": 2,
+        "name": "layer0.query.head0",
+        "engine": "gemm",
+        "start": 20,
+        "end": 40,
+        "busy_cycles": 15,
+        "macs": 160,
+        "dram_bytes": 0,
+        "commands": 2,
     }
 
 

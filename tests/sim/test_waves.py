@@ -1,11 +1,10 @@
 """Waves are FST files that an independent reader understands: names, values and times."""
 
 import pywellen
-
-from rtl.config import preset
-from sim.build import build
-from sim.driver import CLOCK_STEPS
-from sim.launch import launch
+from bertha.rtl.config import preset
+from bertha.sim.build import build
+from bertha.sim.driver import CLOCK_STEPS
+from bertha.sim.launch import launch
 
 
 def test_waves(tmp_path):

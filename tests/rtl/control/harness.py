@@ -4,10 +4,9 @@ import random
 from collections import deque
 
 from amaranth.sim import Simulator
-
-from rtl.control.control import Control
-from rtl.isa import decode
-from rtl.registers import offset_of
+from bertha.rtl.control.control import Control
+from bertha.rtl.isa import decode
+from bertha.rtl.registers import offset_of
 
 __all__ = ["Harness", "units_of"]
 
@@ -122,7 +121,9 @@ class Harness:
     async def start(self, ctx, addr, length):
         """Sets everything up and rings the doorbell."""
         for name, value in (
-            ("window_base", self.window[0]), ("window_limit", self.window[1]), ("program_addr", addr),
+            ("window_base", self.window[0]),
+            ("window_limit", self.window[1]),
+            ("program_addr", addr),
         ):
             await self.set(ctx, name, value & 0xFFFF_FFFF)
             await self.set(ctx, name + "_high", value >> 32)
@@ -156,8 +157,14 @@ class Harness:
         r_beat, ar_ready = None, 0
         signals = [fetch.ar.valid, fetch.ar.payload.addr, fetch.ar.payload.len, fetch.r.ready, dut.abort]
         for n in range(ENGINES):
-            signals += [dut.command[n].valid, dut.command[n].payload.index, dut.command[n].payload.body,
-                        dut.command[n].ready, dut.wait[n].ready, dut.post[n].ready]
+            signals += [
+                dut.command[n].valid,
+                dut.command[n].payload.index,
+                dut.command[n].payload.body,
+                dut.command[n].ready,
+                dut.wait[n].ready,
+                dut.post[n].ready,
+            ]
         while True:
             _, _, arvalid, addr, length, r_ready, abort, *values = await ctx.tick().sample(*signals)
             self.cycle += 1
@@ -178,8 +185,11 @@ class Harness:
             if not r_beat and self.reads and self.reads[0][0] <= self.cycle and self.rng.random() < 0.8:
                 _, at, last = self.reads[0]
                 data = self.memory[at - self.base : at - self.base + size]
-                r_beat = {"data": int.from_bytes(data, "little"), "resp": self.errors.get(at, 0),
-                          "last": last}
+                r_beat = {
+                    "data": int.from_bytes(data, "little"),
+                    "resp": self.errors.get(at, 0),
+                    "last": last,
+                }
             ctx.set(fetch.r.valid, r_beat is not None)
             if r_beat:
                 ctx.set(fetch.r.payload, r_beat)
@@ -206,8 +216,7 @@ class Harness:
                 engine.log.append(index)
                 _, fields = decode(body.to_bytes(64, "little"))
                 engine.current, engine.left = index, engine.rng.randint(*engine.work)
-                engine.posts += [units_of(fields[k]) for k in ("post0", "post1")
-                                 if fields.get(k, 0) >> 15]
+                engine.posts += [units_of(fields[k]) for k in ("post0", "post1") if fields.get(k, 0) >> 15]
                 engine.queue_head = None
                 faulting = engine.fault_at == index
             elif engine.current is not None:

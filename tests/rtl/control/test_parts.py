@@ -3,13 +3,13 @@
 import random
 
 import pytest
+from bertha.rtl.config import PRESETS
+from bertha.rtl.control.command_queue import CommandQueue
+from bertha.rtl.control.first_fault import FirstFault
+from bertha.rtl.control.sequencer import ENGINES
+from bertha.rtl.control.watchdog import Watchdog
+from bertha.rtl.isa import COMMAND_BITS, FaultReason, Opcode, reserved_mask
 
-from rtl.config import PRESETS
-from rtl.control.command_queue import CommandQueue
-from rtl.control.first_fault import FirstFault
-from rtl.control.sequencer import ENGINES
-from rtl.control.watchdog import Watchdog
-from rtl.isa import COMMAND_BITS, FaultReason, Opcode, reserved_mask
 from tests.rtl.streams import PATTERNS, Pace, collect, feed, run
 
 
@@ -50,9 +50,13 @@ def test_first_fault_is_the_lowest_index_of_its_cycle(count):
             faults = [(rng.random() < 0.4, rng.randrange(4), rng.randrange(5)) for _ in range(count)]
             for number, (valid, index, engine) in enumerate(faults):
                 ctx.set(dut.valid[number], valid)
-                ctx.set(dut.source[number], {
-                    "fault": {"reason": FaultReason.MISALIGNED, "index": index}, "engine": engine,
-                })
+                ctx.set(
+                    dut.source[number],
+                    {
+                        "fault": {"reason": FaultReason.MISALIGNED, "index": index},
+                        "engine": engine,
+                    },
+                )
             found = [(index, number, engine) for number, (valid, index, engine) in enumerate(faults) if valid]
             expected.append(min(found) if found else None)
             if cycle >= dut.latency:
@@ -68,15 +72,18 @@ def test_first_fault_is_the_lowest_index_of_its_cycle(count):
     run(dut, bench)
 
 
-@pytest.mark.parametrize("idle, waiting, active, progress, stuck", [
-    ("1111", "0100", "0000", 0, True),
-    ("1011", "0100", "0000", 0, True),
-    ("1001", "0110", "0000", 0, True),
-    ("1011", "0100", "0100", 0, False),
-    ("1101", "0100", "0000", 0, False),
-    ("1111", "0000", "0000", 0, False),
-    ("1111", "0100", "0000", 1, False),
-])
+@pytest.mark.parametrize(
+    "idle, waiting, active, progress, stuck",
+    [
+        ("1111", "0100", "0000", 0, True),
+        ("1011", "0100", "0000", 0, True),
+        ("1001", "0110", "0000", 0, True),
+        ("1011", "0100", "0100", 0, False),
+        ("1101", "0100", "0000", 0, False),
+        ("1111", "0000", "0000", 0, False),
+        ("1111", "0100", "0000", 1, False),
+    ],
+)
 def test_watchdog(idle, waiting, active, progress, stuck):
     """Strings are one digit an engine; what isn't idle and waits is stuck unless it is active."""
     dut = Watchdog()

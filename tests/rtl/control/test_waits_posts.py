@@ -3,10 +3,10 @@
 import random
 
 import pytest
+from bertha.rtl.control.posts import Posts
+from bertha.rtl.control.waits import Waits
+from bertha.rtl.isa import Opcode, encode, semaphore
 
-from rtl.control.posts import Posts
-from rtl.control.waits import Waits
-from rtl.isa import Opcode, encode, semaphore
 from tests.rtl.streams import PATTERNS, Pace, collect, feed, run
 
 
@@ -34,9 +34,7 @@ def test_waits_are_taken_in_order_and_before_the_command(grants, takes):
     rng = random.Random(3)
     print("seed 3")
     commands = [command(rng, index) for index in range(60)]
-    wanted = [
-        units(waits[name]) for _, waits, _ in commands for name in ("wait0", "wait1") if name in waits
-    ]
+    wanted = [units(waits[name]) for _, waits, _ in commands for name in ("wait0", "wait1") if name in waits]
     passed = [c for opcode, _, c in commands if opcode & 0xF != 0xF]
     dut = Waits()
     taken = []

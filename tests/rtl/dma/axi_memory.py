@@ -57,8 +57,7 @@ class AxiMemory:
     def quiet(self):
         """Nothing is owed to the manager or by it."""
         return not (
-            any(self._reads.values()) or self._reading or self._writes or self._responses
-            or self._early_beats
+            any(self._reads.values()) or self._reading or self._writes or self._responses or self._early_beats
         )
 
     def _due(self):
@@ -100,11 +99,42 @@ class AxiMemory:
         ready = {"ar": 0, "aw": 0, "w": 0}
         r_beat = b_beat = None
         while True:
-            (_, _, arvalid, *ar, awvalid, awaddr, awlen, awsize, awburst, awid, wvalid, wdata, wstrb,
-             wlast, rready, bready) = await ctx.tick().sample(
-                axi.arvalid, axi.araddr, axi.arlen, axi.arsize, axi.arburst, axi.arid,
-                axi.awvalid, axi.awaddr, axi.awlen, axi.awsize, axi.awburst, axi.awid,
-                axi.wvalid, axi.wdata, axi.wstrb, axi.wlast, axi.rready, axi.bready,
+            (
+                _,
+                _,
+                arvalid,
+                *ar,
+                awvalid,
+                awaddr,
+                awlen,
+                awsize,
+                awburst,
+                awid,
+                wvalid,
+                wdata,
+                wstrb,
+                wlast,
+                rready,
+                bready,
+            ) = await ctx.tick().sample(
+                axi.arvalid,
+                axi.araddr,
+                axi.arlen,
+                axi.arsize,
+                axi.arburst,
+                axi.arid,
+                axi.awvalid,
+                axi.awaddr,
+                axi.awlen,
+                axi.awsize,
+                axi.awburst,
+                axi.awid,
+                axi.wvalid,
+                axi.wdata,
+                axi.wstrb,
+                axi.wlast,
+                axi.rready,
+                axi.bready,
             )
             self.cycle += 1
             aw = [awaddr, awlen, awsize, awburst, awid]
@@ -142,8 +172,12 @@ class AxiMemory:
                 number, left = self._reading
                 addr = left.popleft()
                 at = addr - self.base
-                r_beat = (number, int.from_bytes(self.data[at : at + size], "little"),
-                          self._response([addr]), not left)
+                r_beat = (
+                    number,
+                    int.from_bytes(self.data[at : at + size], "little"),
+                    self._response([addr]),
+                    not left,
+                )
                 if not left:
                     self._reading = None
             answers = not b_beat and self._responses and self._responses[0][0] <= self.cycle

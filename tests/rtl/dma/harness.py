@@ -3,9 +3,10 @@
 import random
 from collections import deque
 
-from rtl.dma.dma import Dma
-from rtl.isa import encode
-from rtl.scratchpad.scratchpad import Scratchpad
+from bertha.rtl.dma.dma import Dma
+from bertha.rtl.isa import encode
+from bertha.rtl.scratchpad.scratchpad import Scratchpad
+
 from tests.rtl.dma.axi_memory import AxiMemory
 from tests.rtl.streams import Pace
 
@@ -41,8 +42,14 @@ class Harness:
         self.dut = Dma(config)
         self.window = window or (base, base + size)
         self.memory = AxiMemory(
-            self.dut.axi, config, size=size, base=base, window=self.window, pattern=pattern,
-            seed=seed, **memory,
+            self.dut.axi,
+            config,
+            size=size,
+            base=base,
+            window=self.window,
+            pattern=pattern,
+            seed=seed,
+            **memory,
         )
         rng = random.Random(seed + 100)
         self.lines = [rng.getrandbits(config.line_bits) for _ in range(config.lines)]
@@ -53,7 +60,9 @@ class Harness:
         self.post_from = 0
         self.queues = (deque(), deque())
         self.cycle = 0
-        self._pace = {n: Pace(pattern, seed + 200 + k) for k, n in enumerate(("wait", "post", "write", "read"))}
+        self._pace = {
+            n: Pace(pattern, seed + 200 + k) for k, n in enumerate(("wait", "post", "write", "read"))
+        }
 
     @property
     def benches(self):
@@ -87,23 +96,46 @@ class Harness:
         signals = []
         for n in range(2):
             signals += [
-                dut.command[n].valid, dut.command[n].ready,
-                dut.wait[n].valid, dut.wait[n].payload.semaphore, dut.wait[n].payload.amount,
-                dut.post[n].valid, dut.post[n].payload.semaphore, dut.post[n].payload.amount,
-                dut.fault[n].valid, dut.fault[n].payload.reason, dut.fault[n].payload.index,
-                dut.active[n], dut.index[n],
+                dut.command[n].valid,
+                dut.command[n].ready,
+                dut.wait[n].valid,
+                dut.wait[n].payload.semaphore,
+                dut.wait[n].payload.amount,
+                dut.post[n].valid,
+                dut.post[n].payload.semaphore,
+                dut.post[n].payload.amount,
+                dut.fault[n].valid,
+                dut.fault[n].payload.reason,
+                dut.fault[n].payload.index,
+                dut.active[n],
+                dut.index[n],
             ]
         signals += [
-            dut.write.valid, dut.write.payload.addr, dut.write.payload.data,
-            dut.read.request.valid, dut.read.request.payload,
+            dut.write.valid,
+            dut.write.payload.addr,
+            dut.write.payload.data,
+            dut.read.request.valid,
+            dut.read.request.payload,
         ]
         while True:
             _, _, *values = await ctx.tick().sample(*signals)
             self.cycle += 1
             write_valid, write_addr, write_data, read_valid, read_addr = values[26:]
             for n in range(2):
-                (offered, accepted, wait, *units, post, semaphore, amount, fault, reason, index,
-                 active, active_index) = values[13 * n : 13 * n + 13]
+                (
+                    offered,
+                    accepted,
+                    wait,
+                    *units,
+                    post,
+                    semaphore,
+                    amount,
+                    fault,
+                    reason,
+                    index,
+                    active,
+                    active_index,
+                ) = values[13 * n : 13 * n + 13]
                 if offered and accepted:
                     self.queues[n].popleft()
                 if wait and ready["wait"][n]:
@@ -132,7 +164,8 @@ class Harness:
                     ctx.set(dut.command[n].payload, {"index": index, "body": body})
                 units = ctx.get(dut.wait[n].payload.semaphore), ctx.get(dut.wait[n].payload.amount)
                 ready["wait"][n] = (
-                    bool(ctx.get(dut.wait[n].valid)) and self.grant(n, *units)
+                    bool(ctx.get(dut.wait[n].valid))
+                    and self.grant(n, *units)
                     and self._pace["wait"].willing()
                 )
                 ready["post"][n] = self.cycle >= self.post_from and self._pace["post"].willing()

@@ -4,9 +4,9 @@ import random
 
 import pytest
 from amaranth.sim import Simulator
+from bertha.rtl.config import PRESETS
+from bertha.rtl.isa import FaultReason, Opcode, semaphore
 
-from rtl.config import PRESETS
-from rtl.isa import FaultReason, Opcode, semaphore
 from tests.rtl.dma.harness import LOAD, STORE, Harness, transfer
 from tests.rtl.streams import PATTERNS
 
@@ -146,10 +146,17 @@ def test_a_beat_a_cycle_at_a_latency_of_100(opcodes, commands):
         for opcode in opcodes:
             engine = OPCODES.index(opcode)
             for number in range(commands):
-                harness.give(engine, number, transfer(
-                    opcode, lines=lines, dram_addr=0x8000 * engine + number * lines * config.line_bytes,
-                    scratchpad_addr=1024 * engine + number * lines, post1=semaphore(number),
-                ))
+                harness.give(
+                    engine,
+                    number,
+                    transfer(
+                        opcode,
+                        lines=lines,
+                        dram_addr=0x8000 * engine + number * lines * config.line_bytes,
+                        scratchpad_addr=1024 * engine + number * lines,
+                        post1=semaphore(number),
+                    ),
+                )
         await harness.until_idle(ctx)
         for opcode in opcodes:
             engine = OPCODES.index(opcode)
@@ -171,8 +178,11 @@ FAULTS = [
     ({"lines": 1, "rows": 2, "dram_stride": 24}, FaultReason.MISALIGNED, 0),
     ({"lines": 2, "scratchpad_addr": LIMIT - 1}, FaultReason.SCRATCHPAD_RANGE, 0),
     ({"lines": 1, "scratchpad_addr": (1 << 24) - 1}, FaultReason.SCRATCHPAD_RANGE, 0),
-    ({"lines": 1, "rows": 4, "scratchpad_addr": LIMIT - 9, "scratchpad_stride": 4},
-     FaultReason.SCRATCHPAD_RANGE, 3),
+    (
+        {"lines": 1, "rows": 4, "scratchpad_addr": LIMIT - 9, "scratchpad_stride": 4},
+        FaultReason.SCRATCHPAD_RANGE,
+        3,
+    ),
     ({"lines": 1, "dram_addr": 0x1FF0}, FaultReason.DRAM_WINDOW, 0),
     ({"lines": 1, "dram_addr": 0x4000}, FaultReason.DRAM_WINDOW, 0),
     ({"lines": 40, "dram_addr": 0x4000 - 39 * 16}, FaultReason.DRAM_WINDOW, 39 * 16 // 512 * 32 + 7),
@@ -215,9 +225,15 @@ def test_bad_commands_fault_and_touch_nothing_outside(opcode, fields, reason, le
 
 
 @pytest.mark.parametrize("opcode", OPCODES, ids=lambda opcode: opcode.name)
-@pytest.mark.parametrize("window, addr", [
-    ((0x2001, 0x4000), 0x2000), ((0x2000, 0x3FFF), 0x3FF0), ((0x2000, 0x2000), 0x2000), ((0, 0), 0),
-])
+@pytest.mark.parametrize(
+    "window, addr",
+    [
+        ((0x2001, 0x4000), 0x2000),
+        ((0x2000, 0x3FFF), 0x3FF0),
+        ((0x2000, 0x2000), 0x2000),
+        ((0, 0), 0),
+    ],
+)
 def test_a_window_counts_bytes(opcode, window, addr):
     harness = Harness(EDGE, size=0x8000, window=window)
     engine = OPCODES.index(opcode)
@@ -264,10 +280,17 @@ def test_bus_errors_name_the_command(opcode, response, reason, beat):
 
     async def bench(ctx):
         for number in range(6):
-            harness.give(engine, number, transfer(
-                opcode, lines=20, dram_addr=0x1000 + number * 20 * EDGE.line_bytes,
-                scratchpad_addr=20 * number, post1=semaphore(number),
-            ))
+            harness.give(
+                engine,
+                number,
+                transfer(
+                    opcode,
+                    lines=20,
+                    dram_addr=0x1000 + number * 20 * EDGE.line_bytes,
+                    scratchpad_addr=20 * number,
+                    post1=semaphore(number),
+                ),
+            )
         await ctx.tick().until(harness.dut.fault[engine].valid)
         ctx.set(harness.dut.abort, 1)
         harness.reset_models()
@@ -294,11 +317,20 @@ def test_abort_completes_bursts_and_leaves_the_engines_usable(pattern, after):
     async def bench(ctx):
         for number in range(5):
             for engine, opcode in enumerate(OPCODES):
-                harness.give(engine, number, transfer(
-                    opcode, lines=90, rows=2, dram_addr=0x600 * number + 0x8000 * engine,
-                    dram_stride=0x2000, scratchpad_addr=1000 * engine + 100 * number,
-                    post0=semaphore(number), post1=semaphore(number),
-                ))
+                harness.give(
+                    engine,
+                    number,
+                    transfer(
+                        opcode,
+                        lines=90,
+                        rows=2,
+                        dram_addr=0x600 * number + 0x8000 * engine,
+                        dram_stride=0x2000,
+                        scratchpad_addr=1000 * engine + 100 * number,
+                        post0=semaphore(number),
+                        post1=semaphore(number),
+                    ),
+                )
         await ctx.tick().repeat(after)
         ctx.set(harness.dut.abort, 1)
         harness.reset_models()
@@ -322,7 +354,8 @@ def test_abort_completes_bursts_and_leaves_the_engines_usable(pattern, after):
                     new = harness.lines[1000 + 100 * number + column]
                     for low in (0, 32):
                         assert now[place] >> low & 0xFFFF_FFFF in {
-                            before[place] >> low & 0xFFFF_FFFF, new >> low & 0xFFFF_FFFF
+                            before[place] >> low & 0xFFFF_FFFF,
+                            new >> low & 0xFFFF_FFFF,
                         }
                     before[place] = now[place]
         assert now == before
@@ -420,10 +453,17 @@ def test_posts_that_are_held_up_are_not_lost(opcode):
 
     async def bench(ctx):
         for number in range(12):
-            harness.give(engine, number, transfer(
-                opcode, lines=1, scratchpad_addr=number,
-                post0=semaphore(number, 1), post1=semaphore(number, 2),
-            ))
+            harness.give(
+                engine,
+                number,
+                transfer(
+                    opcode,
+                    lines=1,
+                    scratchpad_addr=number,
+                    post0=semaphore(number, 1),
+                    post1=semaphore(number, 2),
+                ),
+            )
         await harness.until_idle(ctx)
         assert [post[1:3] for post in harness.posts] == [(n, k) for n in range(12) for k in (1, 2)]
 

@@ -11,8 +11,22 @@ def saturate(value, bits):
     return max(-(1 << (bits - 1)), min((1 << (bits - 1)) - 1, value))
 
 
-def gemm_tile(a, b, *, columns, records=None, uniform=False, mult=0, shift=0, post_shift=0,
-              factors=None, gain=0, segments=None, residual=None, statistics=None):
+def gemm_tile(
+    a,
+    b,
+    *,
+    columns,
+    records=None,
+    uniform=False,
+    mult=0,
+    shift=0,
+    post_shift=0,
+    factors=None,
+    gain=0,
+    segments=None,
+    residual=None,
+    statistics=None,
+):
     """One tile.
 
     Parameters

@@ -3,8 +3,8 @@
 import random
 
 import pytest
+from bertha.rtl.gemm.array import SystolicArray
 
-from rtl.gemm.array import SystolicArray
 from tests.rtl.streams import run
 
 
@@ -31,8 +31,7 @@ def test_tiles(n, chance):
                     cycle += 1
                 a = [rng.randrange(256) for _ in range(n)]
                 b = [rng.randrange(256) for _ in range(n)]
-                ctx.set(dut.i.step, {"valid": 1, "first": step == 0, "last": last,
-                                     "a_unsigned": a_unsigned})
+                ctx.set(dut.i.step, {"valid": 1, "first": step == 0, "last": last, "a_unsigned": a_unsigned})
                 ctx.set(dut.i.a, int.from_bytes(bytes(a), "little"))
                 ctx.set(dut.i.b, int.from_bytes(bytes(b), "little"))
                 for r in range(n):

@@ -5,12 +5,12 @@ import random
 import pytest
 from amaranth.hdl import Module
 from amaranth.lib import wiring
+from bertha.rtl import isa
+from bertha.rtl.config import PRESETS
+from bertha.rtl.gemm.gemm import GemmEngine
+from bertha.rtl.isa import FaultReason, Opcode
+from bertha.rtl.row_slots import RowSlots
 
-from rtl import isa
-from rtl.config import PRESETS
-from rtl.gemm.gemm import GemmEngine
-from rtl.isa import FaultReason, Opcode
-from rtl.row_slots import RowSlots
 from tests.rtl.gemm.model import gemm_tile
 from tests.rtl.panels import lines_of_bytes, panel8_lines, panel16_lines, read8, read16
 from tests.rtl.scratchpad_model import ScratchpadModel
@@ -104,14 +104,17 @@ class Bench(wiring.Component):
             await ctx.tick()
 
     def run(self, bench, **options):
-        run(self, bench, timeout=options.get("timeout", 40_000),
-            background=[self.memory.serve, self.semaphores, self.count_cycles])
+        run(
+            self,
+            bench,
+            timeout=options.get("timeout", 40_000),
+            background=[self.memory.serve, self.semaphores, self.count_cycles],
+        )
 
 
 def random_record(rng):
     return {
-        "bias": rng.randrange(-(1 << 31), 1 << 31) if rng.random() < 0.1
-        else rng.randrange(-20000, 20000),
+        "bias": rng.randrange(-(1 << 31), 1 << 31) if rng.random() < 0.1 else rng.randrange(-20000, 20000),
         "mult": rng.randrange(1 << 16),
         "shift": rng.choice([0, 1, 7, 15, 18, 22, 24, 33, 48, 63]),
         "post_shift": rng.choice([0, 0, 1, 4, 9, 15]),
@@ -122,8 +125,12 @@ def random_record(rng):
 
 def record_bytes(record):
     word = (
-        record["bias"] & 0xFFFFFFFF | record["mult"] << 32 | record["shift"] << 48
-        | record["post_shift"] << 54 | record["mask"] << 58 | record["residue"] << 59
+        record["bias"] & 0xFFFFFFFF
+        | record["mult"] << 32
+        | record["shift"] << 48
+        | record["post_shift"] << 54
+        | record["mask"] << 58
+        | record["residue"] << 59
     )
     return word.to_bytes(8, "little")
 
@@ -151,8 +158,16 @@ def test_random_commands(name, seed):
             columns = rng.choice([n, n, 1, n - 1])
             flags = {
                 name: int(rng.random() < 0.5)
-                for name in ("a_unsigned", "piecewise", "residual", "row_factor", "params",
-                             "uniform", "out16", "residue")
+                for name in (
+                    "a_unsigned",
+                    "piecewise",
+                    "residual",
+                    "row_factor",
+                    "params",
+                    "uniform",
+                    "out16",
+                    "residue",
+                )
             }
             if flags["out16"]:
                 flags["residue"] = 0
@@ -176,8 +191,10 @@ def test_random_commands(name, seed):
                 dut.put(A + 16 * tile, panel8_lines(a, n))
                 dut.put(B + 16 * tile, panel8_lines(b, n))
                 dut.put(RESIDUAL + n * tile, panel16_lines(residual, n))
-                dut.put(PARAMS + 4 * tile, lines_of_bytes(
-                    b"".join(record_bytes(r) for r in records), config.line_bytes))
+                dut.put(
+                    PARAMS + 4 * tile,
+                    lines_of_bytes(b"".join(record_bytes(r) for r in records), config.line_bytes),
+                )
                 where = slot + slot_step * tile
                 if where not in factors:
                     factors[where] = [
@@ -188,13 +205,36 @@ def test_random_commands(name, seed):
             written = len(dut.memory.written)
             dut.memory.read.clear()
             await dut.command(
-                ctx, index, **flags, statistics={None: 0, "max": 1, "moments": 2}[kind],
-                statistics_init=init, post0_each=1, post1_each=1,
-                a_addr=A, a_stride=16, b_addr=B, b_stride=16, c_addr=C, c_stride=n,
-                residue_addr=RESIDUE, residue_stride=n, residual_addr=RESIDUAL, residual_stride=n,
-                param_addr=PARAMS, param_stride=4, columns=columns, slot=slot,
-                slot_step=slot_step, shift=shift, mult=mult, post_shift=post_shift, gain=gain,
-                k=k, count=count, post0=isa.semaphore(3, 2), post1=isa.semaphore(4, 5),
+                ctx,
+                index,
+                **flags,
+                statistics={None: 0, "max": 1, "moments": 2}[kind],
+                statistics_init=init,
+                post0_each=1,
+                post1_each=1,
+                a_addr=A,
+                a_stride=16,
+                b_addr=B,
+                b_stride=16,
+                c_addr=C,
+                c_stride=n,
+                residue_addr=RESIDUE,
+                residue_stride=n,
+                residual_addr=RESIDUAL,
+                residual_stride=n,
+                param_addr=PARAMS,
+                param_stride=4,
+                columns=columns,
+                slot=slot,
+                slot_step=slot_step,
+                shift=shift,
+                mult=mult,
+                post_shift=post_shift,
+                gain=gain,
+                k=k,
+                count=count,
+                post0=isa.semaphore(3, 2),
+                post1=isa.semaphore(4, 5),
             )
             await dut.until_idle(ctx)
             lines = 0
@@ -205,9 +245,16 @@ def test_random_commands(name, seed):
                 if kind and (init or running is None):
                     running = [[-32768 if kind == "max" else 0, 0, kind] for _ in range(n)]
                 word16, word8, residue8 = gemm_tile(
-                    a, b, columns=columns, records=records if flags["params"] else None,
-                    uniform=flags["uniform"], mult=mult, shift=shift, post_shift=post_shift,
-                    factors=factors[where] if flags["row_factor"] else None, gain=gain,
+                    a,
+                    b,
+                    columns=columns,
+                    records=records if flags["params"] else None,
+                    uniform=flags["uniform"],
+                    mult=mult,
+                    shift=shift,
+                    post_shift=post_shift,
+                    factors=factors[where] if flags["row_factor"] else None,
+                    gain=gain,
                     segments=segments if flags["piecewise"] else None,
                     residual=residual if flags["residual"] else None,
                     statistics=running if kind else None,
@@ -275,8 +322,21 @@ def test_tiles_follow_without_a_bubble(name, k, out16):
             dut.put(B + 16 * tile, panel8_lines(random_rows(rng, n, k, -128, 127), n))
         for _ in range(2):
             await dut.command(
-                ctx, 0, a_addr=A, b_addr=B, b_stride=0, c_addr=C, c_stride=n, columns=n,
-                k=k, count=count // 2, mult=1, shift=3, out16=out16, statistics=1, statistics_init=1,
+                ctx,
+                0,
+                a_addr=A,
+                b_addr=B,
+                b_stride=0,
+                c_addr=C,
+                c_stride=n,
+                columns=n,
+                k=k,
+                count=count // 2,
+                mult=1,
+                shift=3,
+                out16=out16,
+                statistics=1,
+                statistics_init=1,
             )
         await dut.until_idle(ctx)
         first = active.index(1)
@@ -288,20 +348,35 @@ def test_tiles_follow_without_a_bubble(name, k, out16):
     run(dut, bench, background=[dut.memory.serve, dut.semaphores, watch], timeout=20_000)
 
 
-@pytest.mark.parametrize("fields", [
-    {"k": 3}, {"k": 0}, {"columns": 0}, {"columns": 9}, {"count": 0}, {"statistics": 3},
-    {"slot": 200, "row_factor": 1}, {"slot": 31, "slot_step": 1, "statistics": 1},
-    {"out16": 1, "residue": 1},
-])
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"k": 3},
+        {"k": 0},
+        {"columns": 0},
+        {"columns": 9},
+        {"count": 0},
+        {"statistics": 3},
+        {"slot": 200, "row_factor": 1},
+        {"slot": 31, "slot_step": 1, "statistics": 1},
+        {"out16": 1, "residue": 1},
+    ],
+)
 def test_illegal_commands(fields):
     config = PRESETS["edge8"]
     check_fault(config, FaultReason.ILLEGAL_COMMAND, fields)
 
 
-@pytest.mark.parametrize("fields", [
-    {"a_addr": 16383}, {"b_addr": 1 << 23}, {"c_addr": 16384 - 3},
-    {"residual": 1, "residual_addr": 16380}, {"params": 1, "param_addr": 16381},
-])
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"a_addr": 16383},
+        {"b_addr": 1 << 23},
+        {"c_addr": 16384 - 3},
+        {"residual": 1, "residual_addr": 16380},
+        {"params": 1, "param_addr": 16381},
+    ],
+)
 def test_addresses_outside_of_the_scratchpad(fields):
     check_fault(PRESETS["edge8"], FaultReason.SCRATCHPAD_RANGE, fields)
 
@@ -315,8 +390,18 @@ def check_fault(config, reason, fields):
     dut.put(RESIDUAL, [0] * n)
 
     async def bench(ctx):
-        command = {"k": 8, "columns": n, "count": 2, "a_addr": A, "b_addr": B, "c_addr": C,
-                   "c_stride": n, "param_addr": PARAMS, "residual_addr": RESIDUAL, "mult": 1}
+        command = {
+            "k": 8,
+            "columns": n,
+            "count": 2,
+            "a_addr": A,
+            "b_addr": B,
+            "c_addr": C,
+            "c_stride": n,
+            "param_addr": PARAMS,
+            "residual_addr": RESIDUAL,
+            "mult": 1,
+        }
         await dut.command(ctx, 77, **{**command, **fields})
         for _ in range(500):
             if ctx.get(dut.engine.fault.valid):

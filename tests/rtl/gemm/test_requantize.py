@@ -3,8 +3,8 @@
 import random
 
 import pytest
+from bertha.rtl.gemm.requantize import Requantize
 
-from rtl.gemm.requantize import Requantize
 from tests.rtl.gemm.model import round_half_up, saturate
 from tests.rtl.streams import run
 
@@ -25,9 +25,7 @@ def random_word(rng):
     bias = rng.choice([rng.choice(EXTREMES), rng.randint(LOW, HIGH), rng.randint(-9, 9)])
     mult = rng.choice([0, 1, 2, 3, 255, 32768, 65534, 65535, rng.randrange(1 << 16)])
     shift = rng.randrange(64)
-    factors = [
-        (rng.choice([0, 1, 65535, rng.randrange(1 << 16)]), rng.randrange(64)) for _ in range(N)
-    ]
+    factors = [(rng.choice([0, 1, 65535, rng.randrange(1 << 16)]), rng.randrange(64)) for _ in range(N)]
     row_factor, gain = rng.randrange(2), rng.choice([0, 1, 7, 15])
     used = [(m, max(s - gain, 0)) for m, s in factors] if row_factor else [(mult, shift)] * N
     acc = [

@@ -5,12 +5,12 @@ import random
 import pytest
 from amaranth.hdl import Module, ResetInserter, Signal
 from amaranth.lib import wiring
+from bertha.rtl.config import PRESETS
+from bertha.rtl.isa import FaultReason
+from bertha.rtl.scratchpad.reader import LineReader
+from bertha.rtl.scratchpad.scratchpad import Scratchpad
+from bertha.rtl.scratchpad.writer import LineWriter
 
-from rtl.config import PRESETS
-from rtl.isa import FaultReason
-from rtl.scratchpad.reader import LineReader
-from rtl.scratchpad.scratchpad import Scratchpad
-from rtl.scratchpad.writer import LineWriter
 from tests.rtl.streams import PATTERNS, Pace, collect, feed, run
 
 
@@ -46,9 +46,12 @@ def test_lines_come_back_in_order(name, pattern):
     expected = [lines[a + i] for a, n in ranges for i in range(n)]
 
     async def bench(ctx):
-        await feed(ctx, dut.writer.i, [
-            {"addr": a, "data": d, "index": 0} for a, d in lines.items()
-        ], Pace(pattern, 1))
+        await feed(
+            ctx,
+            dut.writer.i,
+            [{"addr": a, "data": d, "index": 0} for a, d in lines.items()],
+            Pace(pattern, 1),
+        )
         await ctx.tick().repeat(4)
         started.append(True)
 
@@ -267,8 +270,11 @@ def test_writer_faults_and_writes_nothing_outside():
     dut = Pair(config)
 
     async def bench(ctx):
-        await feed(ctx, dut.writer.i, [{"addr": 0, "data": 1, "index": 1},
-                                       {"addr": config.lines, "data": 2, "index": 9}])
+        await feed(
+            ctx,
+            dut.writer.i,
+            [{"addr": 0, "data": 1, "index": 1}, {"addr": config.lines, "data": 2, "index": 9}],
+        )
         for _ in range(3):
             if ctx.get(dut.writer.fault.valid):
                 break

@@ -6,10 +6,10 @@ The scratchpad has the latency of the real one, and grants each port with a prob
 import random
 
 from amaranth.sim import Simulator
+from bertha.rtl.isa import encode, semaphore
+from bertha.rtl.scratchpad.scratchpad import Scratchpad
+from bertha.rtl.vector.vector import VectorEngine
 
-from rtl.isa import encode, semaphore
-from rtl.scratchpad.scratchpad import Scratchpad
-from rtl.vector.vector import VectorEngine
 from tests.rtl.streams import Pace
 
 __all__ = ["Bench"]
@@ -90,9 +90,7 @@ class Bench:
         async def guard(ctx):
             for _ in range(timeout):
                 await ctx.tick()
-            self.blocked = tuple(
-                ctx.get(flag) for flag in (self.dut.waiting, self.dut.active, self.dut.idle)
-            )
+            self.blocked = tuple(ctx.get(flag) for flag in (self.dut.waiting, self.dut.active, self.dut.idle))
             raise TimeoutError(f"not finished after {timeout} cycles")
 
         simulator = Simulator(self.dut)
@@ -124,18 +122,14 @@ class Bench:
                 if ctx.get(request.valid) and ctx.get(request.ready):
                     taken[name] = ctx.get(request.payload)
             write = (
-                ctx.get(dut.write.payload)
-                if ctx.get(dut.write.valid) and ctx.get(dut.write.ready)
-                else None
+                ctx.get(dut.write.payload) if ctx.get(dut.write.valid) and ctx.get(dut.write.ready) else None
             )
-            post = (
-                ctx.get(dut.post.payload)
-                if ctx.get(dut.post.valid) and ctx.get(dut.post.ready)
-                else None
-            )
+            post = ctx.get(dut.post.payload) if ctx.get(dut.post.valid) and ctx.get(dut.post.ready) else None
             factor = (
-                ctx.get(dut.factor_write.slot), ctx.get(dut.factor_write.lanes)
-            ) if ctx.get(dut.factor_write.enable) else None
+                (ctx.get(dut.factor_write.slot), ctx.get(dut.factor_write.lanes))
+                if ctx.get(dut.factor_write.enable)
+                else None
+            )
             if ctx.get(dut.piecewise_write.enable):
                 self.segments[ctx.get(dut.piecewise_write.index)] = ctx.get(dut.piecewise_write.data)
             if ctx.get(dut.fault.valid) and self.fault is None:

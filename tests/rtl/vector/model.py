@@ -105,16 +105,13 @@ def layernorm(panel, row_moments, records, *, epsilon, gamma_shift, mult_shift):
 
 def _lines(data, line_bytes):
     data = data + bytes(-len(data) % line_bytes)
-    return [
-        int.from_bytes(data[i : i + line_bytes], "little") for i in range(0, len(data), line_bytes)
-    ]
+    return [int.from_bytes(data[i : i + line_bytes], "little") for i in range(0, len(data), line_bytes)]
 
 
 def panel16(panel):
     """Lines of an int16 panel."""
     return [
-        int.from_bytes(b"".join((v & 0xFFFF).to_bytes(2, "little") for v in word), "little")
-        for word in panel
+        int.from_bytes(b"".join((v & 0xFFFF).to_bytes(2, "little") for v in word), "little") for word in panel
     ]
 
 
@@ -127,8 +124,7 @@ def norm_lines(records, lanes):
     """Lines of norm records."""
     data = b"".join(
         b"".join(
-            (record[name] & 0xFFFF).to_bytes(2, "little")
-            for name in ("gamma", "beta", "mult", "residue")
+            (record[name] & 0xFFFF).to_bytes(2, "little") for name in ("gamma", "beta", "mult", "residue")
         )
         for record in records
     )
@@ -137,9 +133,7 @@ def norm_lines(records, lanes):
 
 def factor_lines(factors):
     """Lines of one factor record (mult, shift) for each lane."""
-    data = b"".join(
-        mult.to_bytes(2, "little") + shift.to_bytes(2, "little") for mult, shift in factors
-    )
+    data = b"".join(mult.to_bytes(2, "little") + shift.to_bytes(2, "little") for mult, shift in factors)
     return _lines(data, 2 * len(factors))
 
 

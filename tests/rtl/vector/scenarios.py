@@ -1,6 +1,7 @@
 """Commands with random operands for the vector bench, and the check of what they leave behind."""
 
-from rtl.isa import Opcode, Table, semaphore
+from bertha.rtl.isa import Opcode, Table, semaphore
+
 from tests.rtl.vector import model
 
 __all__ = [
@@ -73,16 +74,24 @@ class Scenario:
         self.bench.statistics[slot] = [(m, 0) for m in maxima]
         src = self.bench.allocate(model.panel16(panel))
         dst = self.bench.allocate(len(panel) // 2)
-        self.bench.command(
-            Opcode.SOFTMAX, words=len(panel), slot=slot, src_addr=src, dst8_addr=dst, **fields
-        )
+        self.bench.command(Opcode.SOFTMAX, words=len(panel), slot=slot, src_addr=src, dst8_addr=dst, **fields)
         words, factors = model.softmax(panel, maxima, self.table)
         self._expect(dst, model.pack8(words, self.lanes))
         self.expected_factors[slot] = factors
 
     def layernorm(
-        self, panel, records, *, epsilon=0, gamma_shift=12, mult_shift=12, in_place=False,
-        write16=1, write8=1, residue=1, **fields,
+        self,
+        panel,
+        records,
+        *,
+        epsilon=0,
+        gamma_shift=12,
+        mult_shift=12,
+        in_place=False,
+        write16=1,
+        write8=1,
+        residue=1,
+        **fields,
     ):
         """LAYERNORM of a panel."""
         slot = self._next_slot()
@@ -98,10 +107,21 @@ class Scenario:
         residue_lines = model.pack8(residues, self.lanes)
         residue_addr = self.bench.allocate(len(residue_lines))
         self.bench.command(
-            Opcode.LAYERNORM, words=len(panel), slot=slot, src_addr=src, param_addr=params,
-            dst16_addr=dst16, dst8_addr=dst8, residue_addr=residue_addr, epsilon=epsilon,
-            gamma_shift=gamma_shift, mult_shift=mult_shift, write16=write16, write8=write8,
-            residue=residue, **fields,
+            Opcode.LAYERNORM,
+            words=len(panel),
+            slot=slot,
+            src_addr=src,
+            param_addr=params,
+            dst16_addr=dst16,
+            dst8_addr=dst8,
+            residue_addr=residue_addr,
+            epsilon=epsilon,
+            gamma_shift=gamma_shift,
+            mult_shift=mult_shift,
+            write16=write16,
+            write8=write8,
+            residue=residue,
+            **fields,
         )
         if write16:
             self._expect(dst16, model.panel16(word16))
@@ -119,8 +139,15 @@ class Scenario:
         residue_lines = model.pack8(residues, self.lanes)
         residue_addr = self.bench.allocate(len(residue_lines))
         self.bench.command(
-            Opcode.QUANTIZE, words=len(panel), src_addr=src, param_addr=params, dst8_addr=dst8,
-            residue_addr=residue_addr, mult_shift=mult_shift, residue=residue, **fields,
+            Opcode.QUANTIZE,
+            words=len(panel),
+            src_addr=src,
+            param_addr=params,
+            dst8_addr=dst8,
+            residue_addr=residue_addr,
+            mult_shift=mult_shift,
+            residue=residue,
+            **fields,
         )
         self._expect(dst8, model.pack8(word8, self.lanes))
         if residue:

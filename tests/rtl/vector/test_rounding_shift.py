@@ -3,8 +3,8 @@
 import random
 
 import pytest
+from bertha.rtl.vector.rounding_shift import RoundingShift
 
-from rtl.vector.rounding_shift import RoundingShift
 from tests.rtl.streams import run
 from tests.rtl.vector.model import rhu, saturate
 
@@ -22,8 +22,7 @@ def test_rounds_and_saturates(in_bits, out_bits):
             top = ((1 << (out_bits - 1)) - 1 << shift) + half  # the first that saturates
             values = [low, low + 1, high, high - 1, 0, 1, -1]
             values += [edge + delta for edge in (half, -half, top, -top) for delta in (-1, 0, 1)]
-            values += [rng.getrandbits(rng.randint(1, in_bits - 1)) * rng.choice([-1, 1])
-                       for _ in range(12)]
+            values += [rng.getrandbits(rng.randint(1, in_bits - 1)) * rng.choice([-1, 1]) for _ in range(12)]
             values = [value for value in values if low <= value <= high]
             ctx.set(dut.shift, shift)
             for value in values:

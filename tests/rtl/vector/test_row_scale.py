@@ -2,8 +2,9 @@
 
 import random
 
-from rtl.config import PRESETS
-from rtl.vector.row_scale import RowScale
+from bertha.rtl.config import PRESETS
+from bertha.rtl.vector.row_scale import RowScale
+
 from tests.rtl.streams import run
 from tests.rtl.vector import model
 
@@ -43,8 +44,16 @@ def test_layernorm_scale():
             moments = [random_moments(rng, n) for _ in range(LANES)]
             if trial == 0:
                 n, epsilon = 4096, (1 << 32) - 1
-                moments = [(0, n << 30), (-n << 15, n << 30), (n * 32767, n * 32767**2), (0, 0),
-                           (0, 1), (1, 1), (-1, 1), (n, n)]
+                moments = [
+                    (0, n << 30),
+                    (-n << 15, n << 30),
+                    (n * 32767, n * 32767**2),
+                    (0, 0),
+                    (0, 1),
+                    (1, 1),
+                    (-1, 1),
+                    (n, n),
+                ]
             if trial == 1:
                 # V = 1, a root that rounds, V just below and at powers of four
                 n, epsilon = 2, 0

@@ -3,9 +3,9 @@
 import random
 
 import pytest
+from bertha.rtl.config import PRESETS
+from bertha.rtl.isa import FaultReason, Opcode, semaphore
 
-from rtl.config import PRESETS
-from rtl.isa import FaultReason, Opcode, semaphore
 from tests.rtl.streams import PATTERNS
 from tests.rtl.vector import model
 from tests.rtl.vector.bench import Bench
@@ -29,9 +29,7 @@ def test_all_commands_one_after_another(name, pattern):
     lanes = run.lanes
     run.exp2()
     run.softmax(realistic_scores(rng, 38, lanes))
-    run.layernorm(
-        random_panel(rng, 26, lanes), random_records(rng, 26), epsilon=1000, in_place=True
-    )
+    run.layernorm(random_panel(rng, 26, lanes), random_records(rng, 26), epsilon=1000, in_place=True)
     run.factor_records([(rng.randrange(65536), rng.randrange(64)) for _ in range(lanes)])
     run.quantize(random_panel(rng, 30, lanes), random_records(rng, 30), mult_shift=16)
     run.piecewise([rng.getrandbits(32) for _ in range(256)])
@@ -57,7 +55,9 @@ def test_random_layernorms(name, seed):
             gamma_shift=rng.choice([0, rng.randint(8, 20), rng.randint(0, 63)]),
             mult_shift=rng.choice([0, rng.randint(8, 20), rng.randint(0, 63)]),
             in_place=rng.random() < 0.5,
-            write16=rng.randint(0, 1), write8=rng.randint(0, 1), residue=rng.randint(0, 1),
+            write16=rng.randint(0, 1),
+            write8=rng.randint(0, 1),
+            residue=rng.randint(0, 1),
         )
     run.run()
 
@@ -81,12 +81,26 @@ def test_layernorm_extremes(name):
         return [[kinds[lane % len(kinds)](k) for lane in range(lanes)] for k in range(words)]
 
     constant = rows(8, lambda k: 5, lambda k: 0, lambda k: 32767, lambda k: -32768)
-    spikes = rows(16, lambda k: 32767 if k == 3 else -32768, lambda k: -32768 if k == 3 else 32767,
-                  lambda k: int(k == 3), lambda k: k % 2)
-    largest = rows(8, lambda k: 32767 if k % 2 else -32768, lambda k: -32768 if k % 2 else 32767,
-                   lambda k: -32768 if k else 32767, lambda k: 32767 if k else -32768)
-    edge = [{"gamma": g, "beta": b, "mult": m, "residue": 1}
-            for g in (-32768, 32767) for b in (-32768, 32767) for m in (0, 65535)]
+    spikes = rows(
+        16,
+        lambda k: 32767 if k == 3 else -32768,
+        lambda k: -32768 if k == 3 else 32767,
+        lambda k: int(k == 3),
+        lambda k: k % 2,
+    )
+    largest = rows(
+        8,
+        lambda k: 32767 if k % 2 else -32768,
+        lambda k: -32768 if k % 2 else 32767,
+        lambda k: -32768 if k else 32767,
+        lambda k: 32767 if k else -32768,
+    )
+    edge = [
+        {"gamma": g, "beta": b, "mult": m, "residue": 1}
+        for g in (-32768, 32767)
+        for b in (-32768, 32767)
+        for m in (0, 65535)
+    ]
     run.layernorm(constant, random_records(rng, 8))  # V = 0
     run.layernorm(constant, random_records(rng, 8), epsilon=(1 << 32) - 1)
     run.layernorm(spikes, random_records(rng, 16), gamma_shift=15)
@@ -112,9 +126,7 @@ def test_z_saturates(name):
     slot = run.slot
     run.bench.statistics[slot] = quiet
     run.expected_lines.clear()
-    word16, word8, residues = model.layernorm(
-        panel, quiet, records, epsilon=0, gamma_shift=17, mult_shift=12
-    )
+    word16, word8, residues = model.layernorm(panel, quiet, records, epsilon=0, gamma_shift=17, mult_shift=12)
     fields = dict(zip(("dst16", "dst8", "residue"), (word16, word8, residues)))
     body = run.bench.commands[-1]["body"]
     for bit, lines in (
@@ -146,8 +158,9 @@ def test_longest_layernorm(kind):
     if kind == "random":
         panel = random_panel(rng, 4096, 4)
     else:
-        panel = [[-32768, 32767, -32768 if k % 2 else 32767, rng.choice([-32768, 32767])]
-                 for k in range(4096)]
+        panel = [
+            [-32768, 32767, -32768 if k % 2 else 32767, rng.choice([-32768, 32767])] for k in range(4096)
+        ]
     run.layernorm(panel, random_records(rng, 4096, residue=0), in_place=True, residue=0)
     run.run()
     assert run.bench.cycle < 4096 * 1.5 + 150
@@ -162,8 +175,14 @@ def test_softmax_extremes(name):
     run.softmax([[-32768] * lanes] * 4, maxima=[32767] * lanes)  # nothing is left: sum 0
     run.softmax([[32767 if k == 1 else -32768 for _ in range(lanes)] for k in range(6)])
     # every step of the table at every whole part, up to where P is 0
-    run.softmax([[-(64 * (lanes * part + lane) + k) for lane in range(lanes)]
-                 for part in range(16 // lanes) for k in range(64)], maxima=[0] * lanes)
+    run.softmax(
+        [
+            [-(64 * (lanes * part + lane) + k) for lane in range(lanes)]
+            for part in range(16 // lanes)
+            for k in range(64)
+        ],
+        maxima=[0] * lanes,
+    )
     run.softmax([[-64 * 9 + k % 3 - 1 for _ in range(lanes)] for k in range(6)], maxima=[0] * lanes)
     run.exp2([65535 - 1000 * (k % 3) for k in range(64)])
     run.softmax(random_panel(rng, 10, lanes, -700, 0), maxima=[0] * lanes)
@@ -177,9 +196,14 @@ def test_waits_and_posts(name, pattern):
     run, rng = scenario(name, pattern, seed=8)
     lanes = run.lanes
     run.exp2(post1=0)
-    run.quantize(random_panel(rng, 4, lanes), random_records(rng, 4),
-                 wait0=semaphore(4, 3), wait1=semaphore(5), post0=semaphore(6, 2),
-                 post1=semaphore(7, 200))
+    run.quantize(
+        random_panel(rng, 4, lanes),
+        random_records(rng, 4),
+        wait0=semaphore(4, 3),
+        wait1=semaphore(5),
+        post0=semaphore(6, 2),
+        post1=semaphore(7, 200),
+    )
     run.bench.command(Opcode.VECTOR_WAIT, wait0=semaphore(6, 2), wait1=semaphore(7, 100))
     run.softmax(random_panel(rng, 4, lanes, -99, 0), wait1=semaphore(7, 100), post0=semaphore(9))
     run.bench.semaphores.update({4: 4, 5: 1})

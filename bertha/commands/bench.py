@@ -1,0 +1,15 @@
+"""Speed of the simulation under cocotb against a bare C++ loop of the same model."""
+
+from bertha.commands import sim
+
+
+def add_arguments(parser):
+    sim.add_arguments(parser)
+    parser.add_argument("--rounds", type=int, default=3, help="measurements of each (default: 3)")
+
+
+def run(options):
+    from bertha.sim.bench import bench
+
+    bench(sim.layer_options(options), sim.table_console(), rounds=options.rounds)
+    return 0

@@ -1,0 +1,76 @@
+"""Runs an encoder layer in RTL simulation and compares every byte with the integer model."""
+
+import sys
+from pathlib import Path
+
+from rich.console import Console
+
+_FILE_WIDTH = 120  # of tables that go to a file or a pipe
+
+
+def add_arguments(parser):
+    parser.add_argument(
+        "--model",
+        default="minilm",
+        help="minilm, synthetic-base, reduced, or a folder with "
+        "config.json and model.safetensors (default: minilm)",
+    )
+    parser.add_argument("--layer", type=int, default=0, help="encoder layer (default: 0)")
+    parser.add_argument("--seq", type=int, default=128, help="tokens of a sequence (default: 128)")
+    parser.add_argument("--preset", default="edge16", help="accelerator (default: edge16)")
+    parser.add_argument(
+        "--text", "--input", type=Path, help="text file, a sentence a line (default: a film review)"
+    )
+    parser.add_argument("--latency", type=int, default=100, help="of the memory, in cycles (default: 100)")
+    parser.add_argument(
+        "--bandwidth",
+        type=float,
+        help="of the memory, in bytes a cycle (default: 8, or the width of the bus if that is more)",
+    )
+    parser.add_argument(
+        "--duplicates",
+        type=_counts,
+        default=(0, 0, 0, 0),
+        help="duplicated channels of "
+        "projections, output, intermediate and down layer, such as 4,0,4,4 (default: none)",
+    )
+    parser.add_argument("--waves", action="store_true", help="write waves (FST)")
+
+
+def _counts(option):
+    return tuple(int(count) for count in option.split(","))
+
+
+def layer_options(options):
+    """The `LayerOptions` of the parsed arguments."""
+    from bertha.sim.prepare import LayerOptions
+
+    return LayerOptions(
+        model=options.model,
+        layer=options.layer,
+        seq=options.seq,
+        preset=options.preset,
+        text=options.text,
+        latency=options.latency,
+        bandwidth=options.bandwidth,
+        waves=options.waves,
+        duplicates=options.duplicates,
+    )
+
+
+def table_console():
+    """A console for tables: as wide as the terminal, or wide enough for all columns in a file."""
+    console = Console()
+    if not console.is_terminal:
+        console.width = _FILE_WIDTH
+    return console
+
+
+def run(options):
+    from bertha.sim.run import run_layer
+
+    report = run_layer(layer_options(options), table_console())
+    if not report.bit_exact:
+        print(f"the result differs from the integer model: {report.first_difference}", file=sys.stderr)
+        return 1
+    return 0

@@ -1,0 +1,1 @@
+"""Refuses a program that is not provably right."""

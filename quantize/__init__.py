@@ -1,0 +1,1 @@
+"""From float weights and calibration text to integers: scales, rounding, the quantiser."""
