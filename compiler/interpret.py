@@ -8,6 +8,7 @@ the engines can't see another order.
 import math
 
 import numpy as np
+
 from bertha.compiler.hazards.accesses import norm_lines
 from bertha.golden.units import reciprocal, requantise, round_half_up, saturate
 from bertha.rtl.isa import COMMAND_BYTES, Opcode, Statistics, Table, decode
@@ -49,7 +50,7 @@ class Interpreter:
         self._exp2 = np.zeros(64, dtype=np.int64)
         self._segments = np.zeros((256, 2), dtype=np.int64)
 
-    def write(self, address, content):
+    def write(self, address, content) -> None:
         """Puts bytes into DRAM."""
         start = address - self._base
         self._dram[start : start + len(content)] = np.frombuffer(content, dtype=np.uint8)
@@ -59,7 +60,7 @@ class Interpreter:
         start = address - self._base
         return self._dram[start : start + nbytes].tobytes()
 
-    def run(self, address, count):
+    def run(self, address, count) -> None:
         """Fetches and executes `count` commands from DRAM byte `address` on."""
         code = self.read(address, count * COMMAND_BYTES)
         for start in range(0, len(code), COMMAND_BYTES):
@@ -67,7 +68,7 @@ class Interpreter:
             for tile in range(fields["count"] if opcode == Opcode.GEMM else 1):
                 self.execute(opcode, fields, tile)
 
-    def execute(self, opcode, fields, tile=0):
+    def execute(self, opcode, fields, tile=0) -> None:
         """Executes one tile of a command; commands other than GEMM have one. Waits and barriers do nothing."""
         if opcode == Opcode.GEMM:
             self._gemm(fields, tile)

@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 
 import numpy as np
+
 from bertha.compiler.layout.panels import pack, panel_count, unpack
 from bertha.rtl.config import Config
 from bertha.rtl.isa import COMMAND_BYTES, COMMANDS, Opcode, encode

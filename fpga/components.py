@@ -1,5 +1,6 @@
 """The parts of the accelerator that can be reported on by name."""
 
+from bertha.errors import UserError
 from bertha.rtl.control.control import Control
 from bertha.rtl.dma.dma import Dma
 from bertha.rtl.gemm.gemm import GemmEngine
@@ -7,8 +8,6 @@ from bertha.rtl.row_slots import RowSlots
 from bertha.rtl.scratchpad.scratchpad import Scratchpad
 from bertha.rtl.top import Bertha
 from bertha.rtl.vector.vector import VectorEngine
-
-from bertha.errors import UserError
 
 __all__ = ["COMPONENTS", "component"]
 

@@ -33,7 +33,7 @@ class Harness(wiring.Component):
         self._component = component
         super().__init__({"clk": In(1), "rst": In(1), "i": In(1), "o": Out(1)})
 
-    def elaborate(self, platform):
+    def elaborate(self, platform) -> Module:
         m = Module()
         m.submodules.component = component = self._component
         m.domains.sync = ClockDomain()

@@ -20,7 +20,7 @@ COUNTED = {
 SOURCE = "harness.v"
 
 
-def synthesis_script(*, top, netlist):
+def synthesis_script(*, top, netlist) -> str:
     """A Yosys script that maps SOURCE, flattened, to ECP5 cells in the JSON file `netlist`."""
     return f"read_verilog {SOURCE}\nsynth_ecp5 -top {top} -json {netlist}\n"
 

@@ -4,13 +4,13 @@ import contextlib
 import json
 import time
 
-from bertha.fpga.components import component
-from bertha.fpga.flow import place_and_route, synthesise, totals
-from bertha.rtl.config import preset
 from rich.console import Console
 from rich.table import Table
 
 from bertha.folders import BUILD
+from bertha.fpga.components import component
+from bertha.fpga.flow import place_and_route, synthesise, totals
+from bertha.rtl.config import preset
 
 __all__ = ["make_report", "over_capacity", "print_report"]
 
@@ -104,7 +104,7 @@ def make_report(*, preset_name, component_name, device, seed, depth=1, console=N
     return report, path
 
 
-def print_report(report, console):
+def print_report(report, console) -> None:
     """Prints a report as a table."""
     table = Table(
         title=f"{report['component']} of {report['preset']} on {report['device']}",

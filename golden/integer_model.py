@@ -5,6 +5,7 @@ so that a mismatch can be placed.
 """
 
 import numpy as np
+
 from bertha.golden.units import (
     MASKED_SCORE,
     layernorm,

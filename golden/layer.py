@@ -129,7 +129,7 @@ class QuantizedLayer:
     output_scale: float
 
 
-def save_layer(path, layer):
+def save_layer(path, layer) -> None:
     """Write a layer to an .npz file, whole or not at all."""
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import torch
-from bertha.models.synthetic import synthetic_state
 from safetensors import SafetensorError
 from safetensors.torch import load_file
 from transformers import BertConfig, BertModel
 from transformers.utils import logging as transformers_logging
 
 from bertha.errors import UserError
+from bertha.models.synthetic import synthetic_state
 
 __all__ = ["Encoder", "ModelError", "load_model", "minilm_folder", "synthetic_bert"]
 
@@ -193,7 +193,7 @@ def _read_config(path):
     _check_heads(values["hidden_size"], values["num_attention_heads"], f"{path}: ")
     try:
         return BertConfig(**{key: value for key, value in values.items() if key not in IGNORED_KEYS})
-    except Exception as error:  # noqa: BLE001 (transformers raises kinds of its own for wrong types)
+    except Exception as error:
         reason = " ".join(str(error).split())
         raise ModelError(f"{path} must be a valid BERT config, but isn't: {reason}") from None
 

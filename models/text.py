@@ -180,7 +180,7 @@ def _reviews():
 def _tokenizer(path):
     try:
         return Tokenizer.from_file(str(path))
-    except Exception as error:  # noqa: BLE001 (the library raises nothing more special)
+    except Exception as error:
         raise TextError(f"{path} must be a tokenizer, but can't be read: {error}") from None
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
+
 from bertha.golden import floating, integer_model, layer, units
 from bertha.golden.layer import QuantizedLayer, QuantizedLinear, QuantizedNorm, load_layer, save_layer
 from bertha.models import text

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
+
 from bertha.golden import units
 from bertha.quantize import scaling
 

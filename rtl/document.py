@@ -56,7 +56,7 @@ def tables():
     return "\n".join(lines).rstrip() + "\n"
 
 
-def refreshed(document):
+def refreshed(document) -> str:
     """`document` with its generated part made anew.
 
     Raises

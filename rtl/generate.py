@@ -6,6 +6,7 @@ from pathlib import Path
 
 from amaranth.hdl import Value
 from amaranth.lib.wiring import In
+
 from bertha.rtl import header
 from bertha.rtl.top import Bertha
 from bertha.rtl.verilog import convert

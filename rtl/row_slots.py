@@ -3,6 +3,7 @@
 from amaranth.hdl import Module, Value
 from amaranth.lib import data, memory, wiring
 from amaranth.lib.wiring import In, Out
+
 from bertha.rtl.signatures import Moments, RowFactor
 
 __all__ = ["RowSlots"]
@@ -59,7 +60,7 @@ class RowSlots(wiring.Component):
         """As `read_signature`, with an `enable` that holds the lanes while it is clear."""
         return wiring.Signature({"enable": Out(1), "slot": Out(config.slot_bits), "lanes": In(lanes)})
 
-    def elaborate(self, platform):
+    def elaborate(self, platform) -> Module:
         m = Module()
         for name, write, reads in (
             (

@@ -3,6 +3,7 @@
 from amaranth.hdl import signed, unsigned
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
+
 from bertha.rtl.isa import COMMAND_BITS, FaultReason
 
 __all__ = [

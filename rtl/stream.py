@@ -12,7 +12,7 @@ def as_bits(payload):
     return Value.cast(payload)
 
 
-def connect_streams(m, source, sink):
+def connect_streams(m, source, sink) -> None:
     """Wires `source` (something that drives valid) to `sink`, both seen from outside of their owners."""
     m.d.comb += [
         as_bits(sink.payload).eq(as_bits(source.payload)),
@@ -55,7 +55,7 @@ class Queue(wiring.Component):
             }
         )
 
-    def elaborate(self, platform):
+    def elaborate(self, platform) -> Module:
         m = Module()
         kind = fifo.SyncFIFOBuffered if self._buffered else fifo.SyncFIFO
         m.submodules.fifo = inner = kind(width=Shape.cast(self._shape).width, depth=self._depth)
@@ -82,7 +82,7 @@ class Register(wiring.Component):
         self._shape = shape
         super().__init__({"i": In(stream.Signature(shape)), "o": Out(stream.Signature(shape))})
 
-    def elaborate(self, platform):
+    def elaborate(self, platform) -> Module:
         m = Module()
         width = Shape.cast(self._shape).width
         front, spare = Signal(width, reset_less=True), Signal(width, reset_less=True)

@@ -3,6 +3,7 @@
 from amaranth.hdl import Module, ResetInserter
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
+
 from bertha.rtl.axi import axi4_lite_signature, axi4_signature
 from bertha.rtl.control.control import Control
 from bertha.rtl.dma.dma import Dma
@@ -61,7 +62,7 @@ class Bertha(wiring.Component):
             | trace
         )
 
-    def elaborate(self, platform):
+    def elaborate(self, platform) -> Module:
         m = Module()
         config = self.config
         m.submodules.control = control = Control(config)

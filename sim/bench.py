@@ -4,13 +4,12 @@ import json
 import subprocess
 
 from bertha.compiler.predict import predict
+from bertha.errors import SimulationError
 from bertha.rtl.registers import offset_of
 from bertha.sim.build import build
 from bertha.sim.job import Job, read_outcome
 from bertha.sim.launch import launch
 from bertha.sim.prepare import prepare, run_folder, write_job
-
-from bertha.errors import SimulationError
 
 __all__ = ["bench"]
 
@@ -65,7 +64,7 @@ def _run_raw(simulation, job, image):
     return json.loads(result.stdout)
 
 
-def bench(options, console, *, rounds):
+def bench(options, console, *, rounds) -> None:
     """Measures both in turn, several times, and prints their speeds; the last line is the ratio.
 
     Parameters

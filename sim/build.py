@@ -14,10 +14,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import cocotb_tools.config
-from bertha.sim.toolchain import compiler_version, find_verilator, run_tool
 
 from bertha import rtl
 from bertha.folders import BUILD
+from bertha.sim.toolchain import compiler_version, find_verilator, run_tool
 
 __all__ = ["Design", "Simulation", "accelerator", "build", "generate_verilog"]
 

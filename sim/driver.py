@@ -2,12 +2,12 @@
 
 from dataclasses import dataclass
 
-from bertha.rtl.isa import Engine, FaultReason
-from bertha.rtl.registers import IDENTITY, VERSION, offset_of
 from cocotb.simtime import get_sim_time
 from cocotb.triggers import First, RisingEdge, Timer
 
 from bertha.errors import AcceleratorFault, SimulationError
+from bertha.rtl.isa import Engine, FaultReason
+from bertha.rtl.registers import IDENTITY, VERSION, offset_of
 
 __all__ = ["CLOCK_STEPS", "Driver", "ProgramResult"]
 
@@ -70,7 +70,7 @@ class Driver:
     def _port(self, name):
         return getattr(self._dut, f"s_axil_{name}")
 
-    async def reset(self, cycles=4):
+    async def reset(self, cycles=4) -> None:
         """Holds the reset for some cycles."""
         self._dut.rst.value = 1
         for _ in range(cycles):
@@ -94,7 +94,7 @@ class Driver:
             f"s_axil_{ready_of[waiting[0]]} must answer within {_TRANSFER_CYCLES} cycles, but stayed low"
         )
 
-    async def write(self, name, value):
+    async def write(self, name, value) -> None:
         """Writes the register called `name`.
 
         Raises
@@ -137,12 +137,12 @@ class Driver:
         """The value of a pair of registers, `name` and its high half."""
         return await self.read(name) | await self.read(f"{name}_high") << 32
 
-    async def write_wide(self, name, value):
+    async def write_wide(self, name, value) -> None:
         """Writes a pair of registers, `name` and its high half."""
         await self.write(name, value & 0xFFFF_FFFF)
         await self.write(f"{name}_high", value >> 32)
 
-    async def check_identity(self, config):
+    async def check_identity(self, config) -> None:
         """Checks that the registers describe an accelerator of this configuration.
 
         Raises
@@ -163,7 +163,7 @@ class Driver:
             if found != value:
                 raise SimulationError(f"register {name} must be {value:#x}, not {found:#x}")
 
-    async def start(self, address, length, window):
+    async def start(self, address, length, window) -> None:
         """Sets the program (its address and number of commands) and the window, and rings the doorbell."""
         await self.write_wide("program_addr", address)
         await self.write("program_length", length)
@@ -226,6 +226,6 @@ class Driver:
         await self.start(address, length, window)
         return await self.wait(**waiting)
 
-    async def clear(self):
+    async def clear(self) -> None:
         """Makes the accelerator ready again after a fault."""
         await self.write("control", _CLEAR)

@@ -43,7 +43,7 @@ class Job:
     bandwidth: float
     timeout: int
 
-    def write(self, folder, *, pieces, inputs):
+    def write(self, folder, *, pieces, inputs) -> None:
         """Writes the job into `folder`.
 
         Parameters
@@ -113,7 +113,7 @@ class Outcome:
     seconds: float
 
 
-def write_outcome(folder, number, outcome):
+def write_outcome(folder, number, outcome) -> None:
     """Writes the outcome of sequence `number` into `folder`."""
     folder = Path(folder)
     np.savez(folder / f"output{number}.npz", output=outcome.output, **outcome.trace)

@@ -108,12 +108,12 @@ class Memory:
             raise ValueError(f"addresses must be in the memory, not {address:#x} to {address + size:#x}")
         return self.bytes[start : start + size]
 
-    def write(self, address, data):
+    def write(self, address, data) -> None:
         """Puts bytes (or an array of any type) at `address`."""
         data = np.frombuffer(np.ascontiguousarray(data) if isinstance(data, np.ndarray) else data, np.uint8)
         self.view(address, len(data))[:] = data
 
-    def set_timing(self, *, latency=1, write_latency=None, bandwidth=1e9, outstanding=64):
+    def set_timing(self, *, latency=1, write_latency=None, bandwidth=1e9, outstanding=64) -> None:
         """Sets how fast the memory is.
 
         Parameters
@@ -130,15 +130,15 @@ class Memory:
         write_latency = latency if write_latency is None else write_latency
         self._library.memory_set_timing(latency, write_latency, bandwidth, outstanding)
 
-    def set_stalls(self, stalls, *, seed):
+    def set_stalls(self, stalls, *, seed) -> None:
         """Makes the channels stand still at random; the same seed gives the same stalls."""
         self._library.memory_set_stalls(seed, stalls.aw, stalls.w, stalls.b, stalls.ar, stalls.r)
 
-    def add_error(self, low, high, response, *, on_read=True, on_write=True):
+    def add_error(self, low, high, response, *, on_read=True, on_write=True) -> None:
         """Lets accesses to the addresses from `low` up to, not including, `high` answer an error."""
         self._library.memory_add_error(low, high, response, on_read, on_write)
 
-    def clear_errors(self):
+    def clear_errors(self) -> None:
         """Forgets the addresses that answer errors."""
         self._library.memory_clear_errors()
 
@@ -188,6 +188,6 @@ class Trace:
         """Position of the last command that any engine has worked on."""
         return max(self._library.trace_newest(engine) for engine in range(len(TRACE_ENGINES)))
 
-    def clear(self):
+    def clear(self) -> None:
         """Forgets everything."""
         self._library.trace_clear()

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bertha.compiler.compile import compile_layer
+from bertha.errors import UserError
+from bertha.folders import BUILD
 from bertha.golden import integer_model
 from bertha.golden.floating import layer_reference
 from bertha.models import text
@@ -14,9 +16,6 @@ from bertha.models.encoder import load_model
 from bertha.quantize.quantizer import Duplicates, Settings, cached_layer
 from bertha.rtl.config import preset
 from bertha.sim.job import Job
-
-from bertha.errors import UserError
-from bertha.folders import BUILD
 
 __all__ = ["LayerOptions", "Prepared", "Sequence", "prepare", "run_folder", "write_job"]
 

@@ -5,13 +5,13 @@ from pathlib import Path
 
 import cocotb
 import numpy as np
+
+from bertha.errors import SimulationError
 from bertha.rtl.config import Config
 from bertha.sim.driver import Driver
 from bertha.sim.job import Job, Outcome, write_outcome
 from bertha.sim.memory import TRACE_ENGINES, Memory, Trace
 from bertha.sim.progress import PROGRESS_FILE, note_progress
-
-from bertha.errors import SimulationError
 
 _CYCLES_APART = 4  # most that the accelerator's cycle counter may differ from the bench's
 
@@ -25,7 +25,7 @@ def stray_bytes(memory, expected, output):
 
 
 @cocotb.test()
-async def run_job(dut):
+async def run_job(dut) -> None:
     """Runs every sequence and writes its outcome."""
     folder = Path()
     job = Job.read(folder)

@@ -12,7 +12,7 @@ PROGRESS_FILE = "progress"
 _SECONDS_BETWEEN_LINES = 10
 
 
-def note_progress(file, sequence, cycles):
+def note_progress(file, sequence, cycles) -> None:
     """Called where the simulation runs: replaces the note of how far it is."""
     draft = Path(f"{file}.new")
     draft.write_text(f"{sequence} {cycles}", encoding="ascii")
@@ -56,7 +56,7 @@ class SimulationProgress:
     def __exit__(self, *error):
         self._bar.stop()
 
-    def watch(self):
+    def watch(self) -> None:
         """Looks at the note and shows it."""
         try:
             sequence, cycles = map(int, self._file.read_text(encoding="ascii").split())

@@ -141,7 +141,7 @@ class RunReport:
     ops: list
 
 
-def write_report(report, file):
+def write_report(report, file) -> None:
     """Writes report.json."""
     text = json.dumps(asdict(report), indent=2, default=lambda value: value.item())
     file.write_text(text + "\n", encoding="utf-8")
@@ -231,7 +231,7 @@ def _summary(report):
     ]
 
 
-def print_report(report, console):
+def print_report(report, console) -> None:
     """Prints the tables."""
     console.print(_operation_table(report))
     if len(report.sequences) > 1:

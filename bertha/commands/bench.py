@@ -3,12 +3,12 @@
 from bertha.commands import sim
 
 
-def add_arguments(parser):
+def add_arguments(parser) -> None:
     sim.add_arguments(parser)
     parser.add_argument("--rounds", type=int, default=3, help="measurements of each (default: 3)")
 
 
-def run(options):
+def run(options) -> int:
     from bertha.sim.bench import bench
 
     bench(sim.layer_options(options), sim.table_console(), rounds=options.rounds)

@@ -10,7 +10,7 @@ from bertha.folders import BUILD
 from bertha.rtl.config import PRESETS, preset
 
 
-def add_arguments(parser):
+def add_arguments(parser) -> None:
     parser.add_argument("--model", default="minilm", help="minilm, or a folder with a BERT encoder")
     parser.add_argument("--layer", type=int, default=0, help="encoder layer (default: 0)")
     parser.add_argument("--seq", type=int, default=128, help="tokens (default: 128)")
@@ -21,7 +21,7 @@ def add_arguments(parser):
     )
 
 
-def run(options):
+def run(options) -> int:
     config = preset(options.preset)
     layer = _quantised_layer(options)
     try:

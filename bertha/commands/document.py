@@ -5,11 +5,11 @@ from bertha.folders import CHECKOUT
 from bertha.rtl.document import refreshed
 
 
-def add_arguments(parser):
+def add_arguments(parser) -> None:
     pass
 
 
-def run(options):
+def run(options) -> int:
     if CHECKOUT is None:
         raise UserError("the documents are part of a checkout, and this is an installed package")
     path = CHECKOUT / "docs" / "programming.md"

@@ -8,7 +8,7 @@ from bertha.fpga.report import make_report, print_report
 from bertha.rtl.config import PRESETS
 
 
-def add_arguments(parser):
+def add_arguments(parser) -> None:
     actions = parser.add_subparsers(dest="action", required=True, metavar="action")
     report = actions.add_parser("report", help="synthesise, place and route, and print the figures")
     report.add_argument("--preset", default="edge8", help=f"one of {', '.join(PRESETS)} (default: edge8)")
@@ -19,7 +19,7 @@ def add_arguments(parser):
     )
 
 
-def run(options):
+def run(options) -> int:
     result, path = make_report(
         preset_name=options.preset,
         component_name=options.component,

@@ -8,7 +8,7 @@ from rich.console import Console
 _FILE_WIDTH = 120  # of tables that go to a file or a pipe
 
 
-def add_arguments(parser):
+def add_arguments(parser) -> None:
     parser.add_argument(
         "--model",
         default="minilm",
@@ -66,7 +66,7 @@ def table_console():
     return console
 
 
-def run(options):
+def run(options) -> int:
     from bertha.sim.run import run_layer
 
     report = run_layer(layer_options(options), table_console())

@@ -8,12 +8,12 @@ from bertha.folders import BUILD
 from bertha.rtl.config import PRESETS, preset
 
 
-def add_arguments(parser):
+def add_arguments(parser) -> None:
     parser.add_argument("--preset", default="edge16", help=f"one of {', '.join(PRESETS)} (default: edge16)")
     parser.add_argument("--out", type=Path, help="folder (default: verilog/<preset> below the build folder)")
 
 
-def run(options):
+def run(options) -> int:
     config = preset(options.preset)
     from bertha.rtl.generate import generate  # all of the hardware: seconds
 

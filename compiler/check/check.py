@@ -7,6 +7,7 @@ ordered (`bertha.compiler.check.order`), and accumulators that cannot overflow w
 """
 
 import numpy as np
+
 from bertha.compiler.check.contents import Contents
 from bertha.compiler.check.errors import ProgramError, place
 from bertha.compiler.check.fields import check_fields
@@ -19,7 +20,7 @@ __all__ = ["ProgramError", "check"]
 ACCUMULATOR_LIMIT = 1 << 31
 
 
-def check(program):
+def check(program) -> None:
     """Check a program.
 
     Raises

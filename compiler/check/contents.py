@@ -1,6 +1,7 @@
 """What a program's image says about the contents of the scratchpad: weights, records, flags."""
 
 import numpy as np
+
 from bertha.compiler.hazards.accesses import RECORD_LINES, Space
 
 __all__ = ["Contents"]
@@ -43,7 +44,7 @@ class Contents:
         """For each line of the window, whether it holds something when the program starts."""
         return self._filled.reshape(-1, self._line_bytes).all(axis=1)
 
-    def load(self, command):
+    def load(self, command) -> None:
         """Lines that a LOAD brought are known if its source is."""
         get = command.get
         for row in range(get("rows")):
@@ -54,7 +55,7 @@ class Contents:
             known = known.reshape(-1, self._line_bytes).all(axis=1)
             self._source[line : line + get("lines")] = np.where(known, sources, -1)
 
-    def forget(self, access):
+    def forget(self, access) -> None:
         """A command writes something that isn't known in advance."""
         if access.space == Space.SCRATCHPAD:
             self._source[access.first : access.end] = -1

@@ -7,6 +7,6 @@ class ProgramError(ValueError):
     """A program breaks a rule; the message is one sentence that names the command, the rule and the value."""
 
 
-def place(number, command):
+def place(number, command) -> str:
     """How messages name a command."""
     return f"command {number} ({command.name}, {command.opcode.name})"

@@ -14,7 +14,7 @@ def unpack_semaphore(value):
     return (value >> 8 & 31, value & 255) if value >> 15 else None
 
 
-def check_fields(number, command, config, window):
+def check_fields(number, command, config, window) -> None:
     """Check one command.
 
     Raises

@@ -8,6 +8,7 @@ starts while the one before may still be writing.
 from bisect import bisect_right
 
 import numpy as np
+
 from bertha.compiler.check.errors import ProgramError, place
 from bertha.compiler.check.fields import unpack_semaphore
 from bertha.compiler.hazards.accesses import Space
@@ -47,13 +48,13 @@ class Order:
         self._clock = {engine: np.zeros(COMPONENTS, np.int32) for engine in ENGINES}
         self._numbers = {engine: [] for engine in ENGINES}  # tile -> command number
 
-    def barrier(self):
+    def barrier(self) -> None:
         """All engines are idle: everything is done, and everyone knows."""
         everything = [len(self._numbers[engine]) for engine in (*ENGINES, Engine.GEMM)]
         for clock in self._clock.values():
             clock[:] = everything
 
-    def tile(self, number, command, tile, found):
+    def tile(self, number, command, tile, found) -> None:
         """Take the waits of a tile, check its accesses, and post.
 
         Raises
@@ -81,7 +82,7 @@ class Order:
             if command.get(name) and (last or command.get(f"{name}_each")):
                 self._post(number, command, name, clock, own)
 
-    def finish(self):
+    def finish(self) -> None:
         """The program is over.
 
         Raises

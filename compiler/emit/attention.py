@@ -14,7 +14,7 @@ from bertha.rtl.isa import Opcode, Statistics, Table
 __all__ = ["emit_attention"]
 
 
-def emit_attention(emitter):
+def emit_attention(emitter) -> None:
     """All heads: from the int8 layer input to the int8 context panels."""
     _Attention(emitter).run()
 

@@ -42,7 +42,7 @@ class Emitter:
             order += [*layout.output, *layout.intermediate, *layout.down]
         return order
 
-    def add(self, opcode, operation, *, macs=0, residue_words=(), **fields):
+    def add(self, opcode, operation, *, macs=0, residue_words=(), **fields) -> None:
         """Add a command of the operation."""
         fields = {name: int(value) for name, value in fields.items()}
         self.commands.append(
@@ -55,7 +55,7 @@ class Emitter:
             )
         )
 
-    def load(self, operation, address, line, lines):
+    def load(self, operation, address, line, lines) -> None:
         """Load `lines` consecutive lines from DRAM byte `address`."""
         self.add(
             Opcode.LOAD,
@@ -67,11 +67,11 @@ class Emitter:
         )
         self.commands[-1].dram_bytes = lines * self.config.line_bytes
 
-    def load_region(self, operation, region, buffer):
+    def load_region(self, operation, region, buffer) -> None:
         """Load a region into its buffer."""
         self.load(operation, region.address, self.plan.line(buffer), region.lines)
 
-    def store(self, operation, address, line, lines, *, rows=1, dram_stride=0, scratchpad_stride=0):
+    def store(self, operation, address, line, lines, *, rows=1, dram_stride=0, scratchpad_stride=0) -> None:
         """Store `rows` rows of `lines` consecutive lines from DRAM byte `address` on."""
         self.add(
             Opcode.STORE,
@@ -89,7 +89,7 @@ class Emitter:
         """Real rows in a range of row panels."""
         return min(block.stop * self.n, self.seq) - block.start * self.n
 
-    def load_residual(self, number):
+    def load_residual(self, number) -> None:
         """Load the int16 layer input of block `number`, panel by panel."""
         lines = self.layer.hidden
         for place, panel in enumerate(self.plan.blocks[number]):
@@ -100,7 +100,7 @@ class Emitter:
                 lines,
             )
 
-    def load_context(self, number):
+    def load_context(self, number) -> None:
         """Load the context panels of block `number`, which were stored head by head."""
         lines = self.layout.context.k // 2
         for place, panel in enumerate(self.plan.blocks[number]):
@@ -116,7 +116,7 @@ class Emitter:
         size = len(self.plan.blocks[0]) * self.layer.hidden
         return self.plan.line("residual") + (number % self.plan.residual_sets) * size
 
-    def load_norms(self):
+    def load_norms(self) -> None:
         """Load the norm records of both LayerNorms."""
         self.load_region("attention_norm.records", self.layout.attention_norm, "attention_norm")
         self.load_region("output_norm.records", self.layout.output_norm, "output_norm")

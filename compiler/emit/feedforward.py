@@ -12,7 +12,7 @@ from bertha.rtl.isa import Opcode, Statistics
 __all__ = ["emit_feedforward"]
 
 
-def emit_feedforward(emitter):
+def emit_feedforward(emitter) -> None:
     """From the int8 context panels to the int16 layer output in DRAM."""
     plan = emitter.plan
     if not plan.early_residual:

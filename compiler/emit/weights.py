@@ -28,7 +28,7 @@ class WeightStream:
         self._held = deque()  # (panel, place, lines), oldest first
         self._unused = 0  # of those held, the last ones, that weren't taken yet
 
-    def load_next(self):
+    def load_next(self) -> bool:
         """Add the LOAD of the next panel if there is room; whether there was."""
         if not self._waiting:
             return False
@@ -49,7 +49,7 @@ class WeightStream:
         self._unused -= 1
         return panel, self._first + place
 
-    def release(self):
+    def release(self) -> None:
         """The oldest panel isn't used any more; its room is filled.
 
         Two loads at most: more would keep the dispatcher, which is in order, waiting for the load engine's

@@ -7,6 +7,7 @@ A `clock` is a vector of these five (operands are told apart for GEMM only).
 """
 
 import numpy as np
+
 from bertha.compiler.hazards.accesses import Space
 from bertha.rtl.isa import Engine
 
@@ -50,7 +51,7 @@ class History:
             needed[component_of(Engine.GEMM)] = needed[OPERANDS] = 0
         return needed
 
-    def record(self, access, engine, number):
+    def record(self, access, engine, number) -> None:
         """Tile `number` of `engine` does `access`."""
         place = slice(access.first, access.end)
         if access.write:

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 import numpy as np
+
 from bertha.compiler.hazards.accesses import RECORD_LINES
 from bertha.compiler.layout.order import expand, pass_order, tiled_order
 from bertha.compiler.layout.panels import even, pack, panel_count

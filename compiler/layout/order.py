@@ -9,6 +9,7 @@ one padding word at most.
 from dataclasses import dataclass
 
 import numpy as np
+
 from bertha.compiler.layout.panels import even
 
 __all__ = ["KOrder", "Tile", "expand", "pass_order", "tiled_order"]

@@ -1,6 +1,7 @@
 """Records and tables as bytes: column, norm and factor records, key mask, EXP2 and piecewise tables."""
 
 import numpy as np
+
 from bertha.compiler.layout.panels import panel_count
 
 __all__ = [

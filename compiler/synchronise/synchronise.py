@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 
 import numpy as np
+
 from bertha.compiler.hazards.accesses import Space, accesses
 from bertha.compiler.hazards.history import COMPONENTS, ENGINES, OPERANDS, History, component_of
 from bertha.compiler.program import Command

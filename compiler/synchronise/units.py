@@ -3,6 +3,7 @@
 from collections import defaultdict
 
 import numpy as np
+
 from bertha.compiler.program import Command
 from bertha.rtl.isa import Engine, Opcode, semaphore
 

@@ -3,6 +3,7 @@
 from amaranth.hdl import Cat, Module
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
+
 from bertha.rtl.isa import COMMAND_BITS, Opcode, reserved_mask
 from bertha.rtl.signatures import INDEX_BITS, EngineCommand
 from bertha.rtl.stream import Queue
@@ -31,7 +32,7 @@ class CommandQueue(wiring.Component):
             {"i": In(stream.Signature(EngineCommand)), "o": Out(stream.Signature(EngineCommand))}
         )
 
-    def elaborate(self, platform):
+    def elaborate(self, platform) -> Module:
         m = Module()
         used = 0
         for opcode in Opcode:

@@ -3,6 +3,7 @@
 from amaranth.hdl import Array, Cat, Module, Mux, ResetInserter, Signal
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
+
 from bertha.rtl.axi import axi4_lite_signature, read_client
 from bertha.rtl.control.command_queue import CommandQueue
 from bertha.rtl.control.counters import Counters
@@ -70,7 +71,7 @@ class Control(wiring.Component):
             }
         )
 
-    def elaborate(self, platform):
+    def elaborate(self, platform) -> Module:
         m = Module()
         config = self._config
         engines = range(len(ENGINES))

@@ -3,6 +3,7 @@
 from amaranth.hdl import Module
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
+
 from bertha.rtl.control.sequencer import ENGINES
 
 __all__ = ["Counters"]
@@ -32,7 +33,7 @@ class Counters(wiring.Component):
     busy: Out(32).array(len(ENGINES))
     commands: Out(32)
 
-    def elaborate(self, platform):
+    def elaborate(self, platform) -> Module:
         m = Module()
         counts = [
             (self.cycles, self.counting),

@@ -3,6 +3,7 @@
 from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
+
 from bertha.rtl.axi import Response, read_client
 from bertha.rtl.isa import COMMAND_BITS, COMMAND_BYTES, FaultReason
 from bertha.rtl.signatures import INDEX_BITS, EngineCommand, FaultSignature
@@ -65,7 +66,7 @@ class Fetcher(wiring.Component):
             }
         )
 
-    def elaborate(self, platform):
+    def elaborate(self, platform) -> Module:
         m = Module()
         config = self._config
         addr_bits, beat_bits = config.axi_addr_bits, config.axi_data_bits

@@ -3,6 +3,7 @@
 from amaranth.hdl import Module, Mux, Signal, unsigned
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
+
 from bertha.rtl.signatures import Fault
 
 __all__ = ["FaultSource", "FirstFault"]
@@ -49,7 +50,7 @@ class FirstFault(wiring.Component):
             }
         )
 
-    def elaborate(self, platform):
+    def elaborate(self, platform) -> Module:
         m = Module()
         level = []
         for number in range(self._count):

@@ -3,6 +3,7 @@
 from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
+
 from bertha.rtl.isa import semaphore_layout
 from bertha.rtl.signatures import SemaphoreUnits
 from bertha.rtl.stream import Queue, connect_streams
@@ -42,7 +43,7 @@ class Posts(wiring.Component):
             }
         )
 
-    def elaborate(self, platform):
+    def elaborate(self, platform) -> Module:
         m = Module()
         m.submodules.pairs = pairs = Queue(PostPair, self._depth)
         connect_streams(m, self.i, pairs.i)

@@ -3,6 +3,7 @@
 from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
+
 from bertha.rtl.axi import Response, axi4_lite_signature
 from bertha.rtl.registers import ADDRESS_BITS, IDENTITY, REGISTERS, VERSION, Access
 from bertha.rtl.selection import one_hot_select
@@ -52,7 +53,7 @@ class RegisterFile(wiring.Component):
                 ports[f"{register.name}_state"] = In(32)
         super().__init__(ports)
 
-    def elaborate(self, platform):
+    def elaborate(self, platform) -> Module:
         m = Module()
         bus = self.s_axil
 

@@ -3,6 +3,7 @@
 from amaranth.hdl import Array, Cat, Module, Mux, Signal
 from amaranth.lib import memory, stream, wiring
 from amaranth.lib.wiring import In, Out
+
 from bertha.rtl.isa import FaultReason
 from bertha.rtl.signatures import SemaphoreUnits, fault_reason_bits
 
@@ -75,7 +76,7 @@ class Semaphores(wiring.Component):
                             m.d.comb += chosen.eq(number)
         return requests.any(), chosen, last
 
-    def elaborate(self, platform):
+    def elaborate(self, platform) -> Module:
         m = Module()
         semaphores = self._config.semaphores
         m.submodules.counters = counters = memory.Memory(shape=_COUNTER_BITS, depth=semaphores, init=[])

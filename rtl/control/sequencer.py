@@ -3,6 +3,7 @@
 from amaranth.hdl import Cat, Module, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
+
 from bertha.rtl.isa import COMMAND_BITS, Engine, FaultReason, Opcode, command_layout, reserved_mask
 from bertha.rtl.signatures import EngineCommand, FaultSignature
 
@@ -47,7 +48,7 @@ class Sequencer(wiring.Component):
             }
         )
 
-    def elaborate(self, platform):
+    def elaborate(self, platform) -> Module:
         m = Module()
         body = self.i.payload.body
         checked, illegal, failed = Signal(), Signal(), Signal()

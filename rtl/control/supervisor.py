@@ -3,6 +3,7 @@
 from amaranth.hdl import Module, Signal
 from amaranth.lib import enum, wiring
 from amaranth.lib.wiring import In, Out
+
 from bertha.rtl.control.first_fault import FaultSource
 from bertha.rtl.isa import Engine
 from bertha.rtl.signatures import INDEX_BITS, fault_reason_bits
@@ -78,7 +79,7 @@ class Supervisor(wiring.Component):
     irq_pending: Out(1)
     irq: Out(1)
 
-    def elaborate(self, platform):
+    def elaborate(self, platform) -> Module:
         m = Module()
         state = Signal(State)
         settled = Signal(range(self.SETTLE_CYCLES + 1))

@@ -3,6 +3,7 @@
 from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
+
 from bertha.rtl.isa import COMMAND_BITS, Opcode, command_layout, semaphore_layout
 from bertha.rtl.signatures import EngineCommand, SemaphoreUnits
 
@@ -43,7 +44,7 @@ class Waits(wiring.Component):
     wait: Out(stream.Signature(SemaphoreUnits))
     waiting: Out(1)
 
-    def elaborate(self, platform):
+    def elaborate(self, platform) -> Module:
         m = Module()
         waits = data.View(_waits_layout, self.i.payload.body)
         taken0, taken1 = Signal(), Signal()

@@ -3,6 +3,7 @@
 from amaranth.hdl import Cat, Module, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
+
 from bertha.rtl.control.sequencer import ENGINES
 from bertha.rtl.isa import FaultReason
 from bertha.rtl.signatures import INDEX_BITS, FaultSignature
@@ -35,7 +36,7 @@ class Watchdog(wiring.Component):
     index: In(INDEX_BITS).array(len(ENGINES))
     fault: Out(FaultSignature).array(len(ENGINES))
 
-    def elaborate(self, platform):
+    def elaborate(self, platform) -> Module:
         m = Module()
         count = Signal(range(self.CYCLES))
         stuck, expired = Signal(), Signal()

@@ -3,6 +3,7 @@
 from amaranth.hdl import Module
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
+
 from bertha.rtl.axi import BURST_INCR, CACHE_NORMAL, axi4_signature, read_client
 from bertha.rtl.dma.load import LoadEngine
 from bertha.rtl.dma.read_arbiter import ReadArbiter
@@ -59,7 +60,7 @@ class Dma(wiring.Component):
             }
         )
 
-    def elaborate(self, platform):
+    def elaborate(self, platform) -> Module:
         m = Module()
         config, axi = self._config, self.axi
         m.submodules.load = load = LoadEngine(config)

@@ -3,6 +3,7 @@
 from amaranth.hdl import Cat, Module, ResetInserter, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import Out
+
 from bertha.rtl.axi import Response, burst_address, read_client
 from bertha.rtl.control.posts import PostPair, Posts
 from bertha.rtl.control.waits import Waits
@@ -49,7 +50,7 @@ class LoadEngine(wiring.Component):
             }
         )
 
-    def elaborate(self, platform):
+    def elaborate(self, platform) -> Module:
         m = Module()
         config = self._config
         beats_per_line = config.beats_per_line

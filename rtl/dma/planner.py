@@ -3,6 +3,7 @@
 from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
+
 from bertha.rtl.control.posts import PostPair
 from bertha.rtl.dma.signatures import burst_layout, burst_lines
 from bertha.rtl.isa import FaultReason, Opcode, command_layout
@@ -54,7 +55,7 @@ class BurstPlanner(wiring.Component):
             }
         )
 
-    def elaborate(self, platform):
+    def elaborate(self, platform) -> Module:
         m = Module()
         config = self._config
         addr_bits = config.axi_addr_bits

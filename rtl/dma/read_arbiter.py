@@ -3,6 +3,7 @@
 from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
+
 from bertha.rtl.axi import burst_address, read_beat, read_client
 from bertha.rtl.stream import Register
 
@@ -47,7 +48,7 @@ class ReadArbiter(wiring.Component):
         """A beat and the ID of who asked."""
         return data.StructLayout({"id": 1, "beat": read_beat(config)})
 
-    def elaborate(self, platform):
+    def elaborate(self, platform) -> Module:
         m = Module()
         m.submodules.ar = ar = Register(self.address_layout(self._config))
         m.submodules.r = r = Register(self.data_layout(self._config))

@@ -3,6 +3,7 @@
 from amaranth.hdl import Mux, unsigned
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
+
 from bertha.rtl.axi import Response, burst_address, write_beat
 from bertha.rtl.control.posts import PostPair
 from bertha.rtl.isa import FaultReason

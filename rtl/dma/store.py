@@ -3,6 +3,7 @@
 from amaranth.hdl import Module, Mux, ResetInserter, Signal
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import Out
+
 from bertha.rtl.axi import burst_address, write_beat
 from bertha.rtl.control.posts import PostPair, Posts
 from bertha.rtl.control.waits import Waits
@@ -42,7 +43,7 @@ class StoreEngine(wiring.Component):
             engine_ports(config) | {"port": Out(read_port(config)), "dram": Out(write_client(config))}
         )
 
-    def elaborate(self, platform):
+    def elaborate(self, platform) -> Module:
         m = Module()
         config = self._config
         beats_per_line = config.beats_per_line

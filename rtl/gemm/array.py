@@ -3,6 +3,7 @@
 from amaranth.hdl import Array, Module, Signal, signed
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
+
 from bertha.rtl.gemm.column import ACCUMULATOR_BITS, Column, Step
 
 __all__ = ["SystolicArray"]
@@ -46,7 +47,7 @@ class SystolicArray(wiring.Component):
             }
         )
 
-    def elaborate(self, platform):
+    def elaborate(self, platform) -> Module:
         m = Module()
         n = self._n
         columns = []

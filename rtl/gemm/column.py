@@ -46,7 +46,7 @@ class Column(wiring.Component):
             }
         )
 
-    def elaborate(self, platform):
+    def elaborate(self, platform) -> Module:
         m = Module()
         # Data are not reset, here and wherever `step` or a valid bit tells whether they mean anything:
         # a reset that reaches every register of the array would be the slowest net of the chip.

@@ -3,6 +3,7 @@
 from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
+
 from bertha.rtl.gemm.column import Step
 from bertha.rtl.gemm.tile import RECORDS_BITS, FeederTile
 from bertha.rtl.isa import semaphore_layout
@@ -55,7 +56,7 @@ class Feeder(wiring.Component):
             }
         )
 
-    def elaborate(self, platform):
+    def elaborate(self, platform) -> Module:
         m = Module()
         half = 8 * self._config.array_n
         tile, tile_valid = Signal(FeederTile), Signal()

@@ -3,6 +3,7 @@
 from amaranth.hdl import Module, Signal, signed
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
+
 from bertha.rtl.gemm.array import SystolicArray
 from bertha.rtl.gemm.column import ACCUMULATOR_BITS
 from bertha.rtl.gemm.epilogue import Epilogue
@@ -85,7 +86,7 @@ class GemmEngine(wiring.Component):
             }
         )
 
-    def elaborate(self, platform):
+    def elaborate(self, platform) -> Module:
         m = Module()
         config = self._config
         n = config.array_n

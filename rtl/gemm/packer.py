@@ -3,6 +3,7 @@
 from amaranth.hdl import Cat, Const, Module, Mux, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
+
 from bertha.rtl.gemm.tile import PackerTile
 from bertha.rtl.isa import semaphore_layout
 from bertha.rtl.scratchpad.writer import LineWriter
@@ -68,7 +69,7 @@ class Packer(wiring.Component):
             }
         )
 
-    def elaborate(self, platform):
+    def elaborate(self, platform) -> Module:
         m = Module()
         config = self._config
         tile = self.tile.payload

@@ -3,6 +3,7 @@
 from amaranth.hdl import Module, Mux, Signal, signed
 from amaranth.lib import data, memory, wiring
 from amaranth.lib.wiring import In, Out
+
 from bertha.rtl.arithmetic import round_half_up, saturate
 from bertha.rtl.isa import SegmentRecord
 from bertha.rtl.signatures import TableWriteSignature
@@ -41,7 +42,7 @@ class Piecewise(wiring.Component):
             }
         )
 
-    def elaborate(self, platform):
+    def elaborate(self, platform) -> Module:
         m = Module()
         enables = [Signal(name=f"enable_{stage}") for stage in range(3)]
         m.d.sync += [later.eq(enable) for later, enable in zip(enables, [self.enable, *enables])]

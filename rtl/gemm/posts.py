@@ -3,6 +3,7 @@
 from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
+
 from bertha.rtl.isa import semaphore_layout
 from bertha.rtl.signatures import SemaphoreUnits
 from bertha.rtl.stream import Queue
@@ -32,7 +33,7 @@ class PostMerge(wiring.Component):
             }
         )
 
-    def elaborate(self, platform):
+    def elaborate(self, platform) -> Module:
         m = Module()
         queues = []
         for name, source in (("results", self.results), ("operands", self.operands)):

@@ -3,6 +3,7 @@
 from amaranth.hdl import Array, Module, Mux, Signal
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
+
 from bertha.rtl.isa import ColumnRecord
 from bertha.rtl.stream import as_bits
 
@@ -29,7 +30,7 @@ class RecordReader(wiring.Component):
             }
         )
 
-    def elaborate(self, platform):
+    def elaborate(self, platform) -> Module:
         m = Module()
         count = self._config.line_bits // RECORD_BITS
         position = Signal(range(count))

@@ -3,6 +3,7 @@
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, signed, unsigned
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
+
 from bertha.rtl.arithmetic import halve_saturate
 from bertha.rtl.gemm.column import ACCUMULATOR_BITS
 from bertha.rtl.signatures import RowFactor
@@ -53,7 +54,7 @@ class Requantize(wiring.Component):
             }
         )
 
-    def elaborate(self, platform):
+    def elaborate(self, platform) -> Module:
         m = Module()
         for lane in range(self._n):
             m.submodules[f"lane_{lane}"] = unit = _Lane()
@@ -79,7 +80,7 @@ class _Lane(wiring.Component):
     shift: In(6)
     o: Out(signed(16))
 
-    def elaborate(self, platform):
+    def elaborate(self, platform) -> Module:
         m = Module()
         biased = Signal(signed(33), reset_less=True)
         mult = Signal(unsigned(16), reset_less=True)

@@ -3,6 +3,7 @@
 from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
+
 from bertha.rtl.gemm.tile import PARAM_LINES, RECORDS_BITS, EpilogueTile, FeederTile, PackerTile
 from bertha.rtl.isa import FaultReason, Opcode, command_layout, semaphore_layout
 from bertha.rtl.signatures import (
@@ -59,7 +60,7 @@ class TileSequencer(wiring.Component):
             }
         )
 
-    def elaborate(self, platform):
+    def elaborate(self, platform) -> Module:
         m = Module()
         config = self._config
         body = Signal(command_layout(Opcode.GEMM), reset_less=True)

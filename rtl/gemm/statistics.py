@@ -3,6 +3,7 @@
 from amaranth.hdl import Module, Mux, Signal, signed, unsigned
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
+
 from bertha.rtl.isa import Statistics
 from bertha.rtl.row_slots import RowSlots
 from bertha.rtl.signatures import Moments
@@ -46,7 +47,7 @@ class RowStatistics(wiring.Component):
             }
         )
 
-    def elaborate(self, platform):
+    def elaborate(self, platform) -> Module:
         m = Module()
         n = self._config.array_n
         valid, final = Signal(), Signal()

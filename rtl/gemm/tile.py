@@ -2,6 +2,7 @@
 
 from amaranth.hdl import unsigned
 from amaranth.lib import data
+
 from bertha.rtl.isa import semaphore_layout
 from bertha.rtl.signatures import INDEX_BITS, LINE_ADDRESS_BITS
 

@@ -40,7 +40,7 @@ class Bank(wiring.Component):
             }
         )
 
-    def elaborate(self, platform):
+    def elaborate(self, platform) -> Module:
         m = Module()
         read_data = []
         for first in range(0, self._line_bits, SLICE_BITS):

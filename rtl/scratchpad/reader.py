@@ -3,6 +3,7 @@
 from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
+
 from bertha.rtl.isa import FaultReason
 from bertha.rtl.scratchpad.scratchpad import Scratchpad
 from bertha.rtl.signatures import FaultSignature, LineRange, read_port
@@ -49,7 +50,7 @@ class LineReader(wiring.Component):
             }
         )
 
-    def elaborate(self, platform):
+    def elaborate(self, platform) -> Module:
         m = Module()
         config = self._config
         m.submodules.lines = lines = Queue(config.line_bits, self._depth)

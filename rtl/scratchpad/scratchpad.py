@@ -9,6 +9,7 @@ stream of lower priority can be held off for longer than the others take to pass
 from amaranth.hdl import Array, Cat, Const, Module, Signal
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In
+
 from bertha.rtl.scratchpad.bank import Bank
 from bertha.rtl.selection import one_hot_select
 from bertha.rtl.signatures import bank_write, read_port
@@ -49,7 +50,7 @@ class Scratchpad(wiring.Component):
         self._readers = readers
         self._writers = writers
 
-    def elaborate(self, platform):
+    def elaborate(self, platform) -> Module:
         m = Module()
         config = self._config
         bank_bits = config.bank_bits

@@ -3,6 +3,7 @@
 from amaranth.hdl import Module, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
+
 from bertha.rtl.isa import FaultReason
 from bertha.rtl.signatures import INDEX_BITS, FaultSignature, bank_write, line_write
 from bertha.rtl.stream import Queue, Register
@@ -40,7 +41,7 @@ class LineWriter(wiring.Component):
             }
         )
 
-    def elaborate(self, platform):
+    def elaborate(self, platform) -> Module:
         m = Module()
         config = self._config
         # The scratchpad's answer comes late, and it decides when a line leaves. So only what the

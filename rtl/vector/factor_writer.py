@@ -3,6 +3,7 @@
 from amaranth.hdl import Cat, Module, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
+
 from bertha.rtl.isa import FactorRecord
 from bertha.rtl.row_slots import RowSlots
 from bertha.rtl.signatures import RowFactor
@@ -42,7 +43,7 @@ class FactorWriter(wiring.Component):
             }
         )
 
-    def elaborate(self, platform):
+    def elaborate(self, platform) -> Module:
         m = Module()
         lanes = self._config.array_n
         half = Signal(self._config.line_bits, reset_less=True)

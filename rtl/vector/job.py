@@ -3,6 +3,7 @@
 from amaranth.hdl import Module, unsigned
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
+
 from bertha.rtl.isa import Opcode, Table, command_layout, semaphore_layout
 from bertha.rtl.signatures import INDEX_BITS, LINE_ADDRESS_BITS, EngineCommand
 
@@ -48,7 +49,7 @@ class JobDecoder(wiring.Component):
     command: In(EngineCommand)
     job: Out(Job)
 
-    def elaborate(self, platform):
+    def elaborate(self, platform) -> Module:
         m = Module()
         body = self.command.body
         fields = data.View(command_layout(Opcode.LAYERNORM), body)

@@ -3,6 +3,7 @@
 from amaranth.hdl import Cat, Module, Mux, Signal, signed
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
+
 from bertha.rtl.arithmetic import saturate
 from bertha.rtl.isa import NormRecord
 from bertha.rtl.signatures import Moments
@@ -79,7 +80,7 @@ class Lanes(wiring.Component):
             }
         )
 
-    def elaborate(self, platform):
+    def elaborate(self, platform) -> Module:
         m = Module()
         job = self.job
         record = self.records.payload

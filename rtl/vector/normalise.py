@@ -3,6 +3,7 @@
 from amaranth.hdl import Cat, Const, Module, Signal, signed, unsigned
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
+
 from bertha.rtl.vector.rounding_shift import RoundingShift
 
 __all__ = ["NormaliseLane"]
@@ -46,7 +47,7 @@ class NormaliseLane(wiring.Component):
     step: In(stages)
     o: Out(signed(18))
 
-    def elaborate(self, platform):
+    def elaborate(self, platform) -> Module:
         m = Module()
         step = self.step
         scaled = Signal(signed(29), reset_less=True)

@@ -3,6 +3,7 @@
 from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
+
 from bertha.rtl.signatures import LINE_ADDRESS_BITS, line_write
 from bertha.rtl.vector.job import Job
 from bertha.rtl.vector.lanes import result_word
@@ -45,7 +46,7 @@ class Packer(wiring.Component):
             }
         )
 
-    def elaborate(self, platform):
+    def elaborate(self, platform) -> Module:
         m = Module()
         job, word = self.job, self.i.payload
         word8, residue = word.word8.as_value(), word.residue.as_value()

@@ -3,6 +3,7 @@
 from amaranth.hdl import Module, Signal
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
+
 from bertha.rtl.isa import NormRecord
 from bertha.rtl.stream import Register, connect_streams
 
@@ -38,7 +39,7 @@ class NormRecords(wiring.Component):
             }
         )
 
-    def elaborate(self, platform):
+    def elaborate(self, platform) -> Module:
         m = Module()
         m.submodules.register = register = Register(NormRecord)
         connect_streams(m, register.o, self.o)

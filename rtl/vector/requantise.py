@@ -3,6 +3,7 @@
 from amaranth.hdl import Module, Signal, signed
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
+
 from bertha.rtl.arithmetic import residue, saturate
 from bertha.rtl.vector.rounding_shift import RoundingShift
 
@@ -37,7 +38,7 @@ class RequantiseLane(wiring.Component):
     word8: Out(signed(8))
     residue: Out(signed(8))
 
-    def elaborate(self, platform):
+    def elaborate(self, platform) -> Module:
         m = Module()
         step = self.step
         carried = [Signal(signed(16), name=f"y_{stage}", reset_less=True) for stage in range(self.stages)]

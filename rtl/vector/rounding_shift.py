@@ -3,6 +3,7 @@
 from amaranth.hdl import Cat, Const, Module, Signal, signed
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
+
 from bertha.rtl.arithmetic import saturate
 
 __all__ = ["RoundingShift"]
@@ -43,7 +44,7 @@ class RoundingShift(wiring.Component):
             }
         )
 
-    def elaborate(self, platform):
+    def elaborate(self, platform) -> Module:
         m = Module()
         # One bit more below than the result, so that rounding is adding one to that bit.
         doubled = Cat(Const(0, 1), self.value).as_signed()

@@ -3,6 +3,7 @@
 from amaranth.hdl import Module, Signal
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
+
 from bertha.rtl.signatures import Moments, RowFactor
 from bertha.rtl.vector.row_scale_lane import RowScaleLane, RowScaleStep
 
@@ -60,7 +61,7 @@ class RowScale(wiring.Component):
             }
         )
 
-    def elaborate(self, platform):
+    def elaborate(self, platform) -> Module:
         m = Module()
         step = Signal(RowScaleStep)
         count = Signal(5, init=_SUM_BITS)

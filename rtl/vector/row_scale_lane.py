@@ -3,6 +3,7 @@
 from amaranth.hdl import C, Cat, Module, Mux, Signal, signed
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
+
 from bertha.rtl.signatures import Moments, RowFactor
 
 __all__ = ["RowScaleLane", "RowScaleStep"]
@@ -69,7 +70,7 @@ class RowScaleLane(wiring.Component):
     exponent: Out(5)
     factor: Out(RowFactor)
 
-    def elaborate(self, platform):
+    def elaborate(self, platform) -> Module:
         m = Module()
         step = self.step
         # `clear` and the steps themselves set all of these before they are used.

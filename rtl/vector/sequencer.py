@@ -3,6 +3,7 @@
 from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
+
 from bertha.rtl.control.posts import PostPair
 from bertha.rtl.isa import FaultReason
 from bertha.rtl.signatures import EngineCommand, FaultSignature, LineRange
@@ -74,7 +75,7 @@ class Sequencer(wiring.Component):
             }
         )
 
-    def elaborate(self, platform):
+    def elaborate(self, platform) -> Module:
         m = Module()
         config, job = self._config, self.job
         m.submodules.decoder = decoder = JobDecoder()

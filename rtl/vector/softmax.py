@@ -3,6 +3,7 @@
 from amaranth.hdl import Module, Mux, Signal, signed
 from amaranth.lib import memory, wiring
 from amaranth.lib.wiring import In, Out
+
 from bertha.rtl.arithmetic import saturate
 
 __all__ = ["EXP2_ENTRIES", "Exp2WriteSignature", "SoftmaxLane"]
@@ -47,7 +48,7 @@ class SoftmaxLane(wiring.Component):
     probability: Out(8)
     sum: Out(20)
 
-    def elaborate(self, platform):
+    def elaborate(self, platform) -> Module:
         m = Module()
         m.submodules.exp2 = table = memory.Memory(shape=16, depth=EXP2_ENTRIES, init=[])
         write, read = table.write_port(), table.read_port()

@@ -38,7 +38,7 @@ class Steps(wiring.Component):
             }
         )
 
-    def elaborate(self, platform):
+    def elaborate(self, platform) -> Module:
         m = Module()
         coming = Cat(self.enter, self.valid[:-1])
         m.d.comb += self.step.eq(coming & self.advance.replicate(len(self.step)))

@@ -3,6 +3,7 @@
 from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
+
 from bertha.rtl.signatures import TableWriteSignature
 from bertha.rtl.vector.softmax import EXP2_ENTRIES, Exp2WriteSignature
 
@@ -47,7 +48,7 @@ class TableLoader(wiring.Component):
             }
         )
 
-    def elaborate(self, platform):
+    def elaborate(self, platform) -> Module:
         m = Module()
         line = Signal(self._config.line_bits, reset_less=True)
         per_line = self._config.array_n  # 16-bit entries

@@ -3,6 +3,7 @@
 from amaranth.hdl import Module
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
+
 from bertha.rtl.control.posts import Posts
 from bertha.rtl.control.waits import Waits
 from bertha.rtl.row_slots import RowSlots
@@ -87,7 +88,7 @@ class VectorEngine(wiring.Component):
             }
         )
 
-    def elaborate(self, platform):
+    def elaborate(self, platform) -> Module:
         m = Module()
         config = self._config
         m.submodules.waits = waits = Waits()

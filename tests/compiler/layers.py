@@ -1,6 +1,7 @@
 """Random quantised layers for tests: every parameter in its range, with duplicates where they may be."""
 
 import numpy as np
+
 from bertha.golden.layer import QuantizedLayer, QuantizedLinear, QuantizedNorm
 
 __all__ = ["random_inputs", "random_layer"]

@@ -1,10 +1,10 @@
 import pytest
-from bertha.compiler.compile import compile_layer
-from bertha.compiler.disassemble import disassemble
-from bertha.rtl.config import preset
 
 from bertha.cli import main
 from bertha.commands import compile as command_line
+from bertha.compiler.compile import compile_layer
+from bertha.compiler.disassemble import disassemble
+from bertha.rtl.config import preset
 from tests.compiler.layers import random_layer
 
 

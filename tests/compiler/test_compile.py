@@ -5,13 +5,13 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+
 from bertha.compiler.compile import compile_layer
 from bertha.compiler.interpret import interpret
 from bertha.compiler.predict import predict
 from bertha.golden.integer_model import run_layer
 from bertha.rtl.config import Config, preset
 from bertha.rtl.isa import Opcode
-
 from tests.compiler.layers import random_inputs, random_layer
 from tests.compiler.shuffle import run_shuffled
 

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+
 from bertha.compiler.interpret import Interpreter
 from bertha.compiler.layout.panels import pack, unpack
 from bertha.compiler.layout.records import exp2_table, norm_records

@@ -3,7 +3,6 @@ from bertha.compiler.predict import Timing, predict
 from bertha.compiler.program import Command, Program
 from bertha.rtl.config import preset
 from bertha.rtl.isa import Opcode, semaphore
-
 from tests.compiler.layers import random_layer
 
 CONFIG = preset("edge16")

@@ -7,6 +7,7 @@ from amaranth.hdl import Module
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.sim import Simulator
+
 from bertha.fpga.harness import Harness
 from bertha.rtl.stream import Queue
 from bertha.rtl.verilog import convert

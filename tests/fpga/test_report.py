@@ -5,14 +5,14 @@ import json
 from pathlib import Path
 
 import pytest
+from rich.console import Console
+
+from bertha.cli import main
 from bertha.fpga.device import ECP5_85F
 from bertha.fpga.flow import totals
 from bertha.fpga.netlist import Owners, count_cells
 from bertha.fpga.report import over_capacity, print_report
 from bertha.fpga.timing import critical_path, end_point, fmax_mhz
-from rich.console import Console
-
-from bertha.cli import main
 
 # What nextpnr wrote of the scratchpad of edge8 as it was before its banks had an output register.
 # The figures expected of it are those of the log of the same run.

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from amaranth.hdl import Module
 from amaranth.lib import wiring
+
 from bertha.fpga.flow import synthesise, totals
 from bertha.fpga.tools import SYNTHESIS_PHASES, ToolError, run_tool
 from bertha.rtl.gemm.column import ACCUMULATOR_BITS, Column

@@ -1,5 +1,6 @@
 import numpy as np
 import pytest
+
 from bertha.golden import floating
 from bertha.models import text
 

@@ -4,14 +4,14 @@ import dataclasses
 
 import numpy as np
 import pytest
+
+from bertha.cli import main
+from bertha.commands.accuracy import layer_agreement
 from bertha.golden import integer_model, metrics, units
 from bertha.golden.floating import layer_reference
 from bertha.golden.layer import load_layer, save_layer
 from bertha.models import text
 from bertha.quantize.quantizer import Duplicates, Settings, cached_layer, evaluation_sentences, quantize_layer
-
-from bertha.cli import main
-from bertha.commands.accuracy import layer_agreement
 
 
 def run(encoder, layer, sentence):

@@ -6,10 +6,11 @@ from math import floor, isqrt
 import numpy as np
 import pytest
 import torch
-from bertha.golden import units
-from bertha.quantize.unit_errors import unit_errors
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
+from bertha.golden import units
+from bertha.quantize.unit_errors import unit_errors
 
 INT16 = st.integers(-32768, 32767)
 PROPERTY = settings(max_examples=100, deadline=None, derandomize=True)

@@ -2,9 +2,10 @@ import json
 
 import pytest
 import torch
-from bertha.models.encoder import ModelError, load_model, synthetic_bert
 from safetensors.torch import save_file
 from transformers import BertModel
+
+from bertha.models.encoder import ModelError, load_model, synthetic_bert
 
 SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
 

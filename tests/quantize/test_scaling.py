@@ -1,8 +1,9 @@
 import numpy as np
 import pytest
-from bertha.quantize import rounding, scaling
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
+from bertha.quantize import rounding, scaling
 
 
 @settings(max_examples=200, deadline=None, derandomize=True)

@@ -3,6 +3,7 @@
 import pytest
 from amaranth.hdl import Module, Signal, signed, unsigned
 from amaranth.sim import Simulator
+
 from bertha.rtl.arithmetic import halve_saturate, residue, round_half_up, saturate, shift_round
 
 

@@ -1,6 +1,7 @@
 """Config refuses what can't be built, in one sentence; the presets are as promised."""
 
 import pytest
+
 from bertha.rtl.config import PRESETS, Config, preset
 
 

@@ -1,12 +1,12 @@
 """docs/programming.md says what the declarations say."""
 
 import pytest
-from bertha.rtl.document import refreshed
-from bertha.rtl.isa import COMMANDS
-from bertha.rtl.registers import REGISTERS
 
 from bertha.cli import main
 from bertha.folders import CHECKOUT
+from bertha.rtl.document import refreshed
+from bertha.rtl.isa import COMMANDS
+from bertha.rtl.registers import REGISTERS
 
 
 def test_document_is_up_to_date():

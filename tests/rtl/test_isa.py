@@ -4,6 +4,7 @@ import random
 import subprocess
 
 import pytest
+
 from bertha.rtl import header, isa
 from bertha.rtl.config import PRESETS
 from bertha.rtl.isa import COMMANDS, Engine, Opcode

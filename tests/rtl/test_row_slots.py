@@ -3,9 +3,9 @@
 import random
 
 import pytest
+
 from bertha.rtl.config import PRESETS
 from bertha.rtl.row_slots import RowSlots
-
 from tests.rtl.streams import run
 
 

@@ -3,6 +3,7 @@
 import pytest
 from amaranth.hdl import Module, Signal
 from amaranth.sim import Simulator
+
 from bertha.rtl.selection import one_hot_select
 
 VALUES = [0x5A, 0xFF, 0x01]

@@ -3,8 +3,8 @@
 import random
 
 import pytest
-from bertha.rtl.stream import Queue, Register
 
+from bertha.rtl.stream import Queue, Register
 from tests.rtl.streams import PATTERNS, Pace, collect, feed, run
 
 KINDS = {

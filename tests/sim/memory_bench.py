@@ -4,10 +4,11 @@ import random
 
 import cocotb
 import numpy as np
-from bertha.sim.driver import CLOCK_STEPS
-from bertha.sim.memory import Memory, Response, Stalls, Trace
 from cocotb.triggers import RisingEdge, Timer
 from cocotbext.axi import AxiBus, AxiMaster, AxiResp
+
+from bertha.sim.driver import CLOCK_STEPS
+from bertha.sim.memory import Memory, Response, Stalls, Trace
 
 BASE, SIZE = 0x4000, 1 << 16
 BEAT = 8  # bytes of the bus in test_memory.py

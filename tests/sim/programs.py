@@ -6,6 +6,7 @@ Results are expected by the independent integer model (`bertha.golden.units`), n
 from dataclasses import dataclass
 
 import numpy as np
+
 from bertha.compiler.layout.panels import even, pack, panel_count
 from bertha.golden.units import requantise, round_half_up, saturate
 from bertha.rtl.isa import COMMAND_BYTES, Engine, FaultReason, Opcode, encode, semaphore

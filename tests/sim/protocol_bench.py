@@ -7,13 +7,13 @@ import os
 import random
 
 import cocotb
+from cocotb.triggers import First, RisingEdge, Timer
+from cocotbext.axi import AxiBus, AxiLiteBus, AxiLiteMaster, AxiRam, AxiResp
+
 from bertha.rtl.config import preset
 from bertha.rtl.isa import Engine, FaultReason
 from bertha.rtl.registers import IDENTITY, REGISTERS, Access, offset_of
 from bertha.sim.driver import CLOCK_STEPS
-from cocotb.triggers import First, RisingEdge, Timer
-from cocotbext.axi import AxiBus, AxiLiteBus, AxiLiteMaster, AxiRam, AxiResp
-
 from tests.sim.programs import FAULTS, GEMM_SHAPES, copy_program, fault_program, gemm_program
 
 CONFIG = preset(os.environ["PRESET"])

@@ -4,12 +4,12 @@ import os
 
 import cocotb
 import numpy as np
-from bertha.rtl.config import preset
-from bertha.sim.driver import Driver
-from bertha.sim.memory import Memory, Response, Stalls, Trace
 from cocotb.triggers import RisingEdge
 
 from bertha.errors import AcceleratorFault
+from bertha.rtl.config import preset
+from bertha.sim.driver import Driver
+from bertha.sim.memory import Memory, Response, Stalls, Trace
 from tests.sim.programs import (
     FAULTS,
     GEMM_SHAPES,

@@ -6,12 +6,12 @@ import sys
 import time
 
 import pytest
-from bertha.rtl.config import preset
-from bertha.sim import build as build_module
-from bertha.sim.build import Design, build, generate_verilog
 
 from bertha.errors import ToolError
 from bertha.folders import CHECKOUT
+from bertha.rtl.config import preset
+from bertha.sim import build as build_module
+from bertha.sim.build import Design, build, generate_verilog
 
 CONFIG = preset("tiny4")
 

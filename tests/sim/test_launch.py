@@ -1,11 +1,11 @@
 """A simulation that doesn't do all it should is a failure, however it ends."""
 
 import pytest
+
+from bertha.errors import SimulationError
 from bertha.rtl.config import preset
 from bertha.sim.build import build
 from bertha.sim.launch import launch
-
-from bertha.errors import SimulationError
 
 
 def run(tmp_path, how, *, expect=3, module="tests.sim.launch_bench", timeout=60):

@@ -5,14 +5,14 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from bertha.golden import integer_model
-from bertha.sim.prepare import LayerOptions
-from bertha.sim.program_bench import stray_bytes
-from bertha.sim.run import run_layer
 from rich.console import Console
 
 from bertha.cli import main
 from bertha.folders import BUILD
+from bertha.golden import integer_model
+from bertha.sim.prepare import LayerOptions
+from bertha.sim.program_bench import stray_bytes
+from bertha.sim.run import run_layer
 
 TEXT = "A film that nobody should miss.\nDull.\n\nThe second half, sadly, doesn't keep what the first promised.\n"
 

@@ -1,10 +1,10 @@
 """The whole accelerator in Verilator between independent AXI peers."""
 
 import pytest
+
 from bertha.rtl.config import preset
 from bertha.sim.build import build
 from bertha.sim.launch import launch
-
 from tests.sim.programs import FAULTS
 
 TESTS = 3 + 1 + sum(not name.endswith(("slverr", "decerr")) for name in FAULTS) + 2

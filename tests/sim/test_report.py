@@ -4,6 +4,8 @@ import json
 from dataclasses import replace
 
 import numpy as np
+from rich.console import Console
+
 from bertha.compiler.program import Command
 from bertha.rtl.isa import Opcode
 from bertha.sim.memory import Trace
@@ -15,7 +17,6 @@ from bertha.sim.report import (
     print_report,
     write_report,
 )
-from rich.console import Console
 
 COMMANDS = [
     Command(opcode=Opcode.LOAD, fields={}, name="layer0.weights.query.panel0", dram_bytes=64),
@@ -81,7 +82,7 @@ def report(**changes):
 
 
 def printed(what):
-    console = Console(width=140, record=True, file=open("/dev/null", "w"))  # noqa: SIM115
+    console = Console(width=140, record=True, file=open("/dev/null", "w"))
     print_report(what, console)
     return console.export_text()
 

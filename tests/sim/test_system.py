@@ -1,10 +1,10 @@
 """The whole accelerator in Verilator, with the fast memory: products, copies, faults, resets."""
 
 import pytest
+
 from bertha.rtl.config import preset
 from bertha.sim.build import build
 from bertha.sim.launch import launch
-
 from tests.sim.programs import FAULTS
 
 TESTS = 1 + 6 + 4 + 1 + 1 + len(FAULTS) + 4

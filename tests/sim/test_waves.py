@@ -1,6 +1,7 @@
 """Waves are FST files that an independent reader understands: names, values and times."""
 
 import pywellen
+
 from bertha.rtl.config import preset
 from bertha.sim.build import build
 from bertha.sim.driver import CLOCK_STEPS

@@ -2,13 +2,13 @@
 
 import numpy as np
 import pytest
+
 from bertha.compiler.check.check import ProgramError, check
 from bertha.compiler.compile import compile_layer
 from bertha.compiler.layout.records import column_records
 from bertha.compiler.program import Command, Program
 from bertha.rtl.config import preset
 from bertha.rtl.isa import Opcode, Statistics, Table, semaphore
-
 from tests.compiler.layers import random_layer
 
 TINY = preset("tiny4")

@@ -1,5 +1,6 @@
 import numpy as np
 import pytest
+
 from bertha.compiler.layout.order import expand, pass_order, tiled_order
 from bertha.golden.layer import QuantizedLinear
 

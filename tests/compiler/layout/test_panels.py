@@ -1,8 +1,9 @@
 import numpy as np
 import pytest
-from bertha.compiler.layout.panels import even, pack, panel_count, unpack
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
+from bertha.compiler.layout.panels import even, pack, panel_count, unpack
 
 DTYPES = ["int8", "uint8", "int16"]
 

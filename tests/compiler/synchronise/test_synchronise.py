@@ -2,6 +2,7 @@ import random
 
 import numpy as np
 import pytest
+
 from bertha.compiler.check.check import check
 from bertha.compiler.compile import compile_layer
 from bertha.compiler.interpret import Interpreter, interpret
@@ -10,7 +11,6 @@ from bertha.compiler.synchronise import synchronise as sync
 from bertha.golden.integer_model import run_layer
 from bertha.rtl.config import preset
 from bertha.rtl.isa import Opcode, Statistics, decode
-
 from tests.compiler.layers import random_inputs, random_layer
 from tests.compiler.shuffle import run_shuffled
 

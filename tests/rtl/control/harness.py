@@ -4,6 +4,7 @@ import random
 from collections import deque
 
 from amaranth.sim import Simulator
+
 from bertha.rtl.control.control import Control
 from bertha.rtl.isa import decode
 from bertha.rtl.registers import offset_of

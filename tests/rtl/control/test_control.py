@@ -3,10 +3,10 @@
 import random
 
 import pytest
+
 from bertha.rtl.config import PRESETS
 from bertha.rtl.isa import FaultReason, Opcode, encode, reserved_mask, semaphore
 from bertha.rtl.registers import IDENTITY, REGISTERS, VERSION, Access, offset_of
-
 from tests.rtl.control.harness import ENGINES, Harness, units_of
 
 TINY, EDGE = PRESETS["tiny4"], PRESETS["edge8"]

@@ -3,13 +3,13 @@
 import random
 
 import pytest
+
 from bertha.rtl.config import PRESETS
 from bertha.rtl.control.command_queue import CommandQueue
 from bertha.rtl.control.first_fault import FirstFault
 from bertha.rtl.control.sequencer import ENGINES
 from bertha.rtl.control.watchdog import Watchdog
 from bertha.rtl.isa import COMMAND_BITS, FaultReason, Opcode, reserved_mask
-
 from tests.rtl.streams import PATTERNS, Pace, collect, feed, run
 
 

@@ -3,10 +3,10 @@
 import random
 
 import pytest
+
 from bertha.rtl.config import PRESETS
 from bertha.rtl.control.semaphores import Semaphores
 from bertha.rtl.isa import FaultReason
-
 from tests.rtl.streams import PATTERNS, Pace, run
 
 

@@ -3,10 +3,10 @@
 import random
 
 import pytest
+
 from bertha.rtl.control.posts import Posts
 from bertha.rtl.control.waits import Waits
 from bertha.rtl.isa import Opcode, encode, semaphore
-
 from tests.rtl.streams import PATTERNS, Pace, collect, feed, run
 
 

@@ -6,7 +6,6 @@ from collections import deque
 from bertha.rtl.dma.dma import Dma
 from bertha.rtl.isa import encode
 from bertha.rtl.scratchpad.scratchpad import Scratchpad
-
 from tests.rtl.dma.axi_memory import AxiMemory
 from tests.rtl.streams import Pace
 

@@ -4,9 +4,9 @@ import random
 
 import pytest
 from amaranth.sim import Simulator
+
 from bertha.rtl.config import PRESETS
 from bertha.rtl.isa import FaultReason, Opcode, semaphore
-
 from tests.rtl.dma.harness import LOAD, STORE, Harness, transfer
 from tests.rtl.streams import PATTERNS
 

@@ -3,8 +3,8 @@
 import random
 
 import pytest
-from bertha.rtl.gemm.array import SystolicArray
 
+from bertha.rtl.gemm.array import SystolicArray
 from tests.rtl.streams import run
 
 

@@ -3,8 +3,8 @@
 import random
 
 import pytest
-from bertha.rtl.config import PRESETS
 
+from bertha.rtl.config import PRESETS
 from tests.rtl.gemm.model import gemm_tile
 from tests.rtl.gemm.test_gemm import (
     PARAMS,

@@ -5,12 +5,12 @@ import random
 import pytest
 from amaranth.hdl import Module
 from amaranth.lib import wiring
+
 from bertha.rtl import isa
 from bertha.rtl.config import PRESETS
 from bertha.rtl.gemm.gemm import GemmEngine
 from bertha.rtl.isa import FaultReason, Opcode
 from bertha.rtl.row_slots import RowSlots
-
 from tests.rtl.gemm.model import gemm_tile
 from tests.rtl.panels import lines_of_bytes, panel8_lines, panel16_lines, read8, read16
 from tests.rtl.scratchpad_model import ScratchpadModel

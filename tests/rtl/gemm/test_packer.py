@@ -1,9 +1,9 @@
 """The packer alone, its queues as full as the largest array makes them."""
 
 import pytest
+
 from bertha.rtl.config import PRESETS
 from bertha.rtl.gemm.packer import QUEUE_DEPTH, ROOM_LATENCY, WORD_LATENCY, Packer
-
 from tests.rtl.streams import run
 
 TILES = 24

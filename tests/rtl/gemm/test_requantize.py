@@ -3,8 +3,8 @@
 import random
 
 import pytest
-from bertha.rtl.gemm.requantize import Requantize
 
+from bertha.rtl.gemm.requantize import Requantize
 from tests.rtl.gemm.model import round_half_up, saturate
 from tests.rtl.streams import run
 

@@ -5,12 +5,12 @@ import random
 import pytest
 from amaranth.hdl import Module, ResetInserter, Signal
 from amaranth.lib import wiring
+
 from bertha.rtl.config import PRESETS
 from bertha.rtl.isa import FaultReason
 from bertha.rtl.scratchpad.reader import LineReader
 from bertha.rtl.scratchpad.scratchpad import Scratchpad
 from bertha.rtl.scratchpad.writer import LineWriter
-
 from tests.rtl.streams import PATTERNS, Pace, collect, feed, run
 
 

@@ -3,9 +3,9 @@
 import random
 
 import pytest
+
 from bertha.rtl.config import PRESETS
 from bertha.rtl.scratchpad.scratchpad import Scratchpad
-
 from tests.rtl.streams import run
 
 

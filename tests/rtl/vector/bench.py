@@ -6,10 +6,10 @@ The scratchpad has the latency of the real one, and grants each port with a prob
 import random
 
 from amaranth.sim import Simulator
+
 from bertha.rtl.isa import encode, semaphore
 from bertha.rtl.scratchpad.scratchpad import Scratchpad
 from bertha.rtl.vector.vector import VectorEngine
-
 from tests.rtl.streams import Pace
 
 __all__ = ["Bench"]

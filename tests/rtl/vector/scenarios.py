@@ -1,7 +1,6 @@
 """Commands with random operands for the vector bench, and the check of what they leave behind."""
 
 from bertha.rtl.isa import Opcode, Table, semaphore
-
 from tests.rtl.vector import model
 
 __all__ = [

@@ -3,8 +3,8 @@
 import random
 
 import pytest
-from bertha.rtl.vector.rounding_shift import RoundingShift
 
+from bertha.rtl.vector.rounding_shift import RoundingShift
 from tests.rtl.streams import run
 from tests.rtl.vector.model import rhu, saturate
 

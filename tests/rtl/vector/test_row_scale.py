@@ -4,7 +4,6 @@ import random
 
 from bertha.rtl.config import PRESETS
 from bertha.rtl.vector.row_scale import RowScale
-
 from tests.rtl.streams import run
 from tests.rtl.vector import model
 

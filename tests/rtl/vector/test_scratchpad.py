@@ -4,11 +4,11 @@ import random
 
 from amaranth.hdl import Module
 from amaranth.lib import wiring
+
 from bertha.rtl.config import PRESETS
 from bertha.rtl.row_slots import RowSlots
 from bertha.rtl.scratchpad.scratchpad import Scratchpad
 from bertha.rtl.vector.vector import VectorEngine
-
 from tests.rtl.streams import Pace, run
 from tests.rtl.vector.bench import Bench
 from tests.rtl.vector.scenarios import Scenario, random_panel, random_records

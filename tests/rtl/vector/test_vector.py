@@ -3,9 +3,9 @@
 import random
 
 import pytest
+
 from bertha.rtl.config import PRESETS
 from bertha.rtl.isa import FaultReason, Opcode, semaphore
-
 from tests.rtl.streams import PATTERNS
 from tests.rtl.vector import model
 from tests.rtl.vector.bench import Bench
