@@ -1,6 +1,7 @@
 """The simulated host memory and the trace, from inside the process that simulates.
 
-`sim/hdl/system.cpp` has the C side; its functions are in the executable that runs this Python.
+`sim/hdl/system.cpp` has the C side; its functions are in the executable that runs this Python, or in a
+library that this Python loaded (`bertha.sim.library`).
 """
 
 import ctypes
@@ -43,8 +44,9 @@ class _Counters(ctypes.Structure):
     _fields_ = [(name, ctypes.c_uint64) for name in ("cycle", "bytes_read", "bytes_written", "violations")]
 
 
-def _library():
-    library = ctypes.CDLL(None)
+def _declare(library):
+    """The C functions of `library`, by default those of the executable, with their types."""
+    library = library or ctypes.CDLL(None)
     u8, u32, u64, number, integer = (
         ctypes.c_uint8,
         ctypes.c_uint32,
@@ -83,10 +85,12 @@ class Memory:
     ----------
     base, size : int
         In bytes. Addresses outside answer DECERR.
+    library : ctypes.CDLL, optional
+        That has the simulation, if it isn't this process's executable.
     """
 
-    def __init__(self, base, size):
-        self._library = _library()
+    def __init__(self, base, size, *, library=None):
+        self._library = _declare(library)
         self._counters = self._library.memory_counters()
         self.base = base
         place = self._library.memory_allocate(base, size)
@@ -165,12 +169,18 @@ class Memory:
 
 
 class Trace:
-    """Which command each engine worked on, by command."""
+    """Which command each engine worked on, by command.
+
+    Parameters
+    ----------
+    library : ctypes.CDLL, optional
+        As of `Memory`.
+    """
 
     ROW = np.dtype([("busy", np.uint64), ("first", np.uint64), ("last", np.uint64)])
 
-    def __init__(self):
-        self._library = _library()
+    def __init__(self, *, library=None):
+        self._library = _declare(library)
 
     def rows(self, engine):
         """A copy of the engine's rows, indexed by the command's position in the program.

@@ -7,7 +7,7 @@ import numpy as np
 from cocotb.triggers import RisingEdge, Timer
 from cocotbext.axi import AxiBus, AxiMaster, AxiResp
 
-from bertha.sim.driver import CLOCK_STEPS
+from bertha.sim.cocotb_transport import CLOCK_STEPS
 from bertha.sim.memory import Memory, Response, Stalls, Trace
 
 BASE, SIZE = 0x4000, 1 << 16
