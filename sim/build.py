@@ -247,6 +247,7 @@ def _build(verilog, parameters, simulation, notify):
         "-CFLAGS",
         f"-I{_HDL} -I{_HDL / 'fst'} -DVL_TIME_CONTEXT",
         *(["--trace-fst"] if simulation.waves else []),
+        f"+incdir+{_HDL}",
         *(f"-G{name}={value}" for name, value in parameters.items()),
         str(_HDL / f"{toplevel}.vlt"),
         *map(str, verilog),
