@@ -248,6 +248,7 @@ def _build(verilog, parameters, simulation, notify):
         # The same objects make an executable and a library.
         f"-I{_HDL} -I{_HDL / 'fst'} -DVL_TIME_CONTEXT -fPIC -fno-semantic-interposition",
         *(["--trace-fst"] if simulation.waves else []),
+        f"+incdir+{_HDL}",
         *(f"-G{name}={value}" for name, value in parameters.items()),
         str(_HDL / f"{toplevel}.vlt"),
         *map(str, verilog),

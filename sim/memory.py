@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-__all__ = ["TRACE_ENGINES", "Memory", "Response", "Stalls", "Trace"]
+__all__ = ["TRACE_ENGINES", "AddressWaits", "Manners", "Memory", "Misdeed", "Response", "Stalls", "Trace"]
 
 TRACE_ENGINES = ("load", "store", "gemm", "vector")
 """In the order of their numbers in the trace."""
@@ -20,6 +20,7 @@ class Response(enum.IntEnum):
     """An AXI response."""
 
     OKAY = 0
+    EXOKAY = 1
     SLVERR = 2
     DECERR = 3
 
@@ -38,6 +39,74 @@ class Stalls:
     def everywhere(cls, odds):
         """The same odds on every channel."""
         return cls(odds, odds, odds, odds, odds)
+
+
+class AddressWaits(enum.IntEnum):
+    """What the memory waits for before it takes a write address."""
+
+    NOTHING = 0
+    DATA_VALID = 1
+    """The first of the burst's data are offered."""
+    DATA_TAKEN = 2
+    """All of the burst's data have been taken."""
+
+
+_LONGEST_BURST = 256
+
+
+@dataclass(frozen=True)
+class Manners:
+    """What AXI allows and some interconnects do.
+
+    Attributes
+    ----------
+    interleave : bool
+        Read beats of different IDs come in any order, beat by beat; those of an ID stay in theirs.
+    address_waits : AddressWaits
+    early_beats : int
+        Write beats that are taken before their address.
+    silence : float
+        Odds that a channel falls silent in a cycle.
+    silence_cycles : int
+        Longest such silence.
+
+    Raises
+    ------
+    ValueError
+        If data would have to be taken before the address, but can't be.
+    """
+
+    interleave: bool = False
+    address_waits: AddressWaits = AddressWaits.NOTHING
+    early_beats: int = 0
+    silence: float = 0
+    silence_cycles: int = 0
+
+    def __post_init__(self):
+        if self.address_waits == AddressWaits.DATA_TAKEN and self.early_beats < _LONGEST_BURST:
+            raise ValueError(
+                f"early_beats must be at least {_LONGEST_BURST}, the longest burst, where the address "
+                f"waits for all data, not {self.early_beats}"
+            )
+
+
+class Misdeed(enum.IntEnum):
+    """What AXI doesn't allow, in the answer to a burst."""
+
+    LAST_EARLY = 1
+    """A read burst is over some beats before its length, with RLAST."""
+    LAST_LATE = 2
+    """It goes on for some beats after its length, and only then has RLAST."""
+    LAST_TWICE = 3
+    """RLAST comes some beats before the end and again at the end."""
+    LAST_MISSING = 4
+    """A read burst is over in time, but without RLAST."""
+    RESPONSE_EARLY = 5
+    """The write response doesn't wait for the data."""
+    RESPONSE_TWICE = 6
+    """A write burst is answered twice."""
+    OTHER_ID = 7
+    """The answer has the ID with the lowest bit flipped."""
 
 
 class _Counters(ctypes.Structure):
@@ -60,6 +129,9 @@ def _declare(library):
         ("memory_set_stalls", None, u64, number, number, number, number, number),
         ("memory_add_error", None, u64, u64, u8, integer, integer),
         ("memory_clear_errors", None),
+        ("memory_set_manners", None, integer, u8, u32, number, u32),
+        ("memory_add_misdeed", None, u8, u64, u64, u32),
+        ("memory_clear_misdeeds", None),
         ("memory_counters", ctypes.POINTER(_Counters)),
         ("memory_violation", ctypes.c_char_p, u32),
         ("trace_rows", ctypes.c_void_p, u32, ctypes.POINTER(u64)),
@@ -97,7 +169,9 @@ class Memory:
         self.bytes = np.ctypeslib.as_array(place, (size,))
         self.set_timing()
         self.set_stalls(Stalls(), seed=0)
+        self.set_manners(Manners())
         self.clear_errors()
+        self.clear_misdeeds()
 
     def view(self, address, size):
         """`size` bytes from `address` on, as a part of `bytes`.
@@ -138,6 +212,16 @@ class Memory:
         """Makes the channels stand still at random; the same seed gives the same stalls."""
         self._library.memory_set_stalls(seed, stalls.aw, stalls.w, stalls.b, stalls.ar, stalls.r)
 
+    def set_manners(self, manners) -> None:
+        """Makes the memory behave as some interconnects do; chance comes from the seed of `set_stalls`."""
+        self._library.memory_set_manners(
+            manners.interleave,
+            manners.address_waits,
+            manners.early_beats,
+            manners.silence,
+            manners.silence_cycles,
+        )
+
     def add_error(self, low, high, response, *, on_read=True, on_write=True) -> None:
         """Lets accesses to the addresses from `low` up to, not including, `high` answer an error."""
         self._library.memory_add_error(low, high, response, on_read, on_write)
@@ -145,6 +229,14 @@ class Memory:
     def clear_errors(self) -> None:
         """Forgets the addresses that answer errors."""
         self._library.memory_clear_errors()
+
+    def add_misdeed(self, misdeed, low, high, *, beats=1) -> None:
+        """Answers bursts that touch an address from `low` up to, not including, `high` against the rules of AXI."""
+        self._library.memory_add_misdeed(misdeed, low, high, beats)
+
+    def clear_misdeeds(self) -> None:
+        """Forgets `add_misdeed`."""
+        self._library.memory_clear_misdeeds()
 
     @property
     def cycle(self):
