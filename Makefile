@@ -11,7 +11,7 @@ options = $(call option,MODEL,model) $(call option,LAYER,layer) $(call option,SE
   $(call option,LATENCY,latency) $(call option,BANDWIDTH,bandwidth) $(call option,DUPLICATES,duplicates) \
   $(if $(or $(TEXT),$(INPUT)),--text '$(or $(TEXT),$(INPUT))') $(if $(filter-out 0,$(WAVES)),--waves)
 
-.PHONY: help setup sim test verilog bench-sim fpga-report lint clean
+.PHONY: help setup sim test test-long verilog bench-sim fpga-report lint clean
 .DEFAULT_GOAL := help
 
 help: ## list the targets
@@ -25,6 +25,9 @@ sim: $(INSTALLED) ## run a real encoder layer in RTL simulation and compare ever
 
 test: $(INSTALLED) ## run all tests (ARGS= are pytest's)
 	@$(RUN) -m pytest -n auto --dist worksteal $(ARGS)
+
+test-long: $(INSTALLED) ## run 10,000 random programs on the simulated chip (ARGS='--seed N')
+	@$(RUN) -m tests.fuzz --programs 10000 $(ARGS)
 
 verilog: $(INSTALLED) ## write the accelerator's Verilog, manifest and C header (PRESET=)
 	@$(RUN) -m bertha verilog $(preset)

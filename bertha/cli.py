@@ -4,7 +4,7 @@ import argparse
 import importlib
 import sys
 
-from bertha.errors import SimulationError, ToolError, UserError
+from bertha.errors import DriverError, SimulationError, ToolError, UserError
 
 __all__ = ["main"]
 
@@ -54,7 +54,7 @@ def main(arguments=None):
     except UserError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
-    except (ToolError, SimulationError) as error:
+    except (ToolError, DriverError, SimulationError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:

@@ -1,6 +1,6 @@
 """Errors that a user can do something about."""
 
-__all__ = ["AcceleratorFault", "SimulationError", "ToolError", "UserError"]
+__all__ = ["AcceleratorFault", "DriverError", "SimulationError", "ToolError", "UserError"]
 
 
 class UserError(ValueError):
@@ -15,7 +15,11 @@ class SimulationError(Exception):
     """A simulation didn't do what it must: no interrupt in time, a broken protocol, a lost result."""
 
 
-class AcceleratorFault(SimulationError):
+class DriverError(Exception):
+    """An accelerator, or the way to it, didn't do what it must: the wrong identity, no interrupt in time."""
+
+
+class AcceleratorFault(DriverError):
     """The accelerator stopped a program.
 
     Attributes

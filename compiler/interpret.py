@@ -1,17 +1,29 @@
 """Executes a program in program order on a scratchpad and a DRAM image, command by command.
 
-It knows commands, not layers: what it computes comes from the command fields and the bytes they point to, with
-the arithmetic of `docs/architecture.md`. Time and semaphores don't exist here; `bertha.compiler.check.check` proves that
-the engines can't see another order.
-"""
+It knows commands, not layers: what it computes comes from the command fields and the bytes they point to. Time and
+semaphores don't exist here; `bertha.compiler.check.check` proves that the engines can't see another order.
 
-import math
+The arithmetic is `bertha.golden.units`', as it is in the integer model: the two don't check each other there. The RTL
+checks both, on random data over all encodings (`tests/rtl/gemm/test_agreement.py`, `tests/rtl/vector/test_agreement.py`).
+"""
 
 import numpy as np
 
-from bertha.compiler.hazards.accesses import norm_lines
-from bertha.golden.units import reciprocal, requantise, round_half_up, saturate
-from bertha.rtl.isa import COMMAND_BYTES, Opcode, Statistics, Table, decode
+from bertha.compiler.layout.records import record_bytes, unpack_records
+from bertha.golden import units
+from bertha.rtl.isa import (
+    COMMAND_BYTES,
+    EXP2_ENTRIES,
+    SEGMENTS,
+    ColumnRecord,
+    FactorRecord,
+    NormRecord,
+    Opcode,
+    SegmentRecord,
+    Statistics,
+    Table,
+    decode,
+)
 
 __all__ = ["Interpreter", "interpret"]
 
@@ -34,6 +46,12 @@ class Interpreter:
     config : Config
     window : (int, int)
         First byte of DRAM, and first byte after.
+
+    Attributes
+    ----------
+    scratchpad : uint8 [lines, line_bytes]
+    sums, squares, mults, shifts : int64 [slots, N]
+        Row statistics and row factors.
     """
 
     def __init__(self, config, *, window):
@@ -42,13 +60,13 @@ class Interpreter:
         self._config = config
         self._base = window[0]
         self._dram = np.zeros(window[1] - window[0], dtype=np.uint8)
-        self._scratchpad = np.zeros((config.lines, config.line_bytes), dtype=np.uint8)
-        self._sum = np.zeros((config.row_slots, self._n), dtype=np.int64)
-        self._squares = np.zeros((config.row_slots, self._n), dtype=np.int64)
-        self._mult = np.zeros((config.row_slots, self._n), dtype=np.int64)
-        self._shift = np.zeros((config.row_slots, self._n), dtype=np.int64)
-        self._exp2 = np.zeros(64, dtype=np.int64)
-        self._segments = np.zeros((256, 2), dtype=np.int64)
+        self.scratchpad = np.zeros((config.lines, config.line_bytes), dtype=np.uint8)
+        self.sums = np.zeros((config.row_slots, self._n), dtype=np.int64)
+        self.squares = np.zeros((config.row_slots, self._n), dtype=np.int64)
+        self.mults = np.zeros((config.row_slots, self._n), dtype=np.int64)
+        self.shifts = np.zeros((config.row_slots, self._n), dtype=np.int64)
+        self._exp2 = np.zeros(EXP2_ENTRIES, dtype=np.int64)
+        self._segments = {name: np.zeros(SEGMENTS, dtype=np.int64) for name in ("base", "slope")}
 
     def write(self, address, content) -> None:
         """Puts bytes into DRAM."""
@@ -86,7 +104,7 @@ class Interpreter:
             operation(fields)
 
     def _lines(self, first, count):
-        return self._scratchpad[first : first + count]
+        return self.scratchpad[first : first + count]
 
     def _words8(self, first, words, *, signed=True):
         """[words, N] 8-bit words."""
@@ -106,10 +124,11 @@ class Interpreter:
     def _put16(self, first, words):
         self._lines(first, len(words))[:] = np.ascontiguousarray(words.astype("<i2")).view(np.uint8)
 
-    def _records(self, first, count, dtype):
-        nbytes = count * np.dtype(dtype).itemsize
-        lines = self._lines(first, -(-nbytes // self._line))
-        return lines.reshape(-1)[:nbytes].view(dtype)
+    def _bytes(self, first, count):
+        return self._lines(first, -(-count // self._line)).reshape(-1)[:count]
+
+    def _records(self, record, first, count):
+        return unpack_records(record, self._bytes(first, count * record_bytes(record)))
 
     def _rows(self, f):
         for row in range(f["rows"]):
@@ -138,99 +157,91 @@ class Interpreter:
         b = self._words8(place("b"), f["k"])
         # Column by row: the order in which the array drains. Sums are exact in float64.
         accumulator = (b.astype(np.float64).T @ a.astype(np.float64)).astype(np.int64)
-        bias = mask = flags = np.zeros((n, 1), dtype=np.int64)
-        mult = np.full((n, 1), f["mult"], dtype=np.int64)
-        shift = np.full((n, 1), f["shift"], dtype=np.int64)
-        post_shift = np.full((n, 1), f["post_shift"], dtype=np.int64)
+        zeros = np.zeros((n, 1), dtype=np.int64)
+        record = {"bias": zeros, "mask": zeros, "residue": zeros}
+        record |= {name: zeros + f[name] for name in ("mult", "shift", "post_shift")}
         if f["params"]:
-            records = self._records(
-                place("param"), n, np.dtype([("bias", "<i4"), ("mult", "<u2"), ("bits", "<u2")])
-            )
-            bits = records["bits"].astype(np.int64)[:, None]
-            bias = records["bias"].astype(np.int64)[:, None]
-            mask, flags = bits >> 10 & 1, bits >> 11 & 1
-            if not f["uniform"]:
-                mult = records["mult"].astype(np.int64)[:, None]
-                shift, post_shift = bits & 63, bits >> 6 & 15
+            found = self._records(ColumnRecord, place("param"), n)
+            for name in ("mult", "shift", "post_shift") if f["uniform"] else ():
+                del found[name]
+            record |= {name: values[:, None] for name, values in found.items()}
+        mult, shift = record["mult"], record["shift"]
         if f["row_factor"]:
-            mult = self._mult[slot]
-            shift = np.maximum(self._shift[slot] - f["gain"], 0)
-        result = requantise(accumulator + bias, mult, shift)
+            mult = self.mults[slot]
+            shift = np.maximum(self.shifts[slot] - f["gain"], 0)
+        result = units.requantise(accumulator + record["bias"], mult, shift)
         if f["piecewise"]:
-            base, slope = self._segments[(result + 32768) >> 8].transpose(2, 0, 1)
-            result = saturate(base + round_half_up(slope * (result & 255), 8), 16)
+            result = units.piecewise(result, self._segments["base"], self._segments["slope"])
         if f["residual"]:
             residual = np.zeros((n, n), dtype=np.int64)
             residual[:columns] = self._words16(place("residual"), columns)
-            result = saturate(result + residual, 16)
-        result = np.where(mask == 1, -32768, result)[:columns]
+            result = units.saturate(result + residual, 16)
+        if f["statistics"] == Statistics.MAX:
+            result = np.maximum(result, units.LOWEST_SCORE)
+        result = np.where(record["mask"] == 1, units.MASKED_SCORE, result)[:columns]
         self._gather(f, slot, result)
         if f["out16"]:
             self._put16(place("c"), result)
             return
-        wide = round_half_up(result, post_shift[:columns])
-        narrow = saturate(wide, 8)
-        self._put8(place("c"), narrow)
+        wide = units.round_half_up(result, record["post_shift"][:columns])
+        self._put8(place("c"), units.saturate(wide, 8))
         if f["residue"]:
-            flagged = flags[:columns, 0] == 1
-            self._put8(place("residue"), saturate(wide - narrow, 8)[flagged])
+            self._put8(place("residue"), units.residue(wide)[record["residue"][:columns, 0] == 1])
 
     def _gather(self, f, slot, words):
-        if f["statistics"] == Statistics.MAX:
-            highest = words.max(axis=0)
-            self._sum[slot] = highest if f["statistics_init"] else np.maximum(self._sum[slot], highest)
-        elif f["statistics"] == Statistics.MOMENTS:
-            keep = 0 if f["statistics_init"] else 1
-            self._sum[slot] = keep * self._sum[slot] + words.sum(axis=0)
-            self._squares[slot] = keep * self._squares[slot] + (words * words).sum(axis=0)
+        """Continues the slot's statistics; Σx² goes along with the maximum too."""
+        if f["statistics"] == Statistics.NONE:
+            return
+        is_max = f["statistics"] == Statistics.MAX
+        total, squares = self.sums[slot], self.squares[slot]
+        if f["statistics_init"]:
+            total, squares = np.full(self._n, units.MASKED_SCORE if is_max else 0), 0
+        if is_max:
+            self.sums[slot] = np.maximum(_signed(total, 16), words.max(axis=0))
+        else:
+            self.sums[slot] = _signed(total + words.sum(axis=0), units.SUM_BITS)
+        self.squares[slot] = (squares + (words * words).sum(axis=0)) & ((1 << units.SQUARES_BITS) - 1)
 
     def _softmax(self, f):
-        distance = self._sum[f["slot"]] - self._words16(f["src_addr"], f["words"])
-        whole, fraction = distance >> 6, distance & 63
-        exact = round_half_up(self._exp2[fraction], 8 + np.minimum(whole, 8))
-        probabilities = np.where(whole > 8, 0, exact)
-        self._put8(f["dst8_addr"], probabilities)
-        self._mult[f["slot"]], self._shift[f["slot"]] = reciprocal(probabilities.sum(axis=0))
-
-    def _norm_records(self, f):
-        dtype = np.dtype([("gamma", "<i2"), ("beta", "<i2"), ("mult", "<u2"), ("bits", "<u2")])
-        lines = self._lines(f["param_addr"], norm_lines(f["words"], self._config))
-        records = lines.reshape(-1)[: 8 * f["words"]].view(dtype)
-        return {name: records[name].astype(np.int64)[:, None] for name in dtype.names}
+        scores = self._words16(f["src_addr"], f["words"])
+        maximum = _signed(self.sums[f["slot"]], 16)
+        probabilities, mult, shift = units.softmax(scores.T, self._exp2, maximum)
+        self._put8(f["dst8_addr"], probabilities.T)
+        self.mults[f["slot"]], self.shifts[f["slot"]] = mult, shift
 
     def _layernorm(self, f):
         words = self._words16(f["src_addr"], f["words"])
-        count, records = f["words"], self._norm_records(f)
-        total, squares = self._sum[f["slot"]], self._squares[f["slot"]]
-        variance = np.maximum(count * squares - total * total + f["epsilon"], 1)
-        inverse, scale = np.zeros(self._n, dtype=np.int64), np.zeros(self._n, dtype=np.int64)
-        for lane, value in enumerate(variance.tolist()):
-            exponent = (56 - value.bit_length()) // 2
-            inverse[lane] = ((1 << 35) - 1) // math.isqrt((value << 2 * exponent) >> 16)
-            scale[lane] = 31 - exponent
-        normal = saturate(round_half_up((count * words - total) * inverse, scale), 18)
-        result = saturate(round_half_up(normal * records["gamma"], f["gamma_shift"]) + records["beta"], 16)
-        if f["write8"]:
-            self._narrow(f, result, records)
+        records = self._records(NormRecord, f["param_addr"], f["words"])
+        row_moments = self.sums[f["slot"]], self.squares[f["slot"]]
+        result = units.layernorm(
+            words.T, records["gamma"], records["beta"], f["gamma_shift"], f["epsilon"], row_moments
+        ).T
+        self._narrow(f, result, records, write8=f["write8"])
         if f["write16"]:
             self._put16(f["dst16_addr"], result)
 
     def _quantize(self, f):
-        self._narrow(f, self._words16(f["src_addr"], f["words"]), self._norm_records(f))
+        words = self._words16(f["src_addr"], f["words"])
+        self._narrow(f, words, self._records(NormRecord, f["param_addr"], f["words"]))
 
-    def _narrow(self, f, words, records):
-        wide = saturate(round_half_up(words * records["mult"], f["mult_shift"]), 16)
-        narrow = saturate(wide, 8)
-        self._put8(f["dst8_addr"], narrow)
+    def _narrow(self, f, words, records, *, write8=True):
+        wide = units.quantise(words, records["mult"][:, None], f["mult_shift"])
+        if write8:
+            self._put8(f["dst8_addr"], units.saturate(wide, 8))
         if f["residue"]:
-            self._put8(f["residue_addr"], saturate(wide - narrow, 8)[records["bits"][:, 0] & 1 == 1])
+            self._put8(f["residue_addr"], units.residue(wide)[records["residue"] == 1])
 
     def _factors(self, f):
-        records = self._records(f["src_addr"], self._n, np.dtype([("mult", "<u2"), ("bits", "<u2")]))
-        self._mult[f["slot"]], self._shift[f["slot"]] = records["mult"], records["bits"] & 63
+        records = self._records(FactorRecord, f["src_addr"], self._n)
+        self.mults[f["slot"]], self.shifts[f["slot"]] = records["mult"], records["shift"]
 
     def _table(self, f):
         if f["table"] == Table.EXP2:
-            self._exp2[:] = self._records(f["src_addr"], 64, "<u2")
+            self._exp2 = self._bytes(f["src_addr"], 2 * EXP2_ENTRIES).view("<u2").astype(np.int64)
         else:
-            self._segments[:] = self._records(f["src_addr"], 512, "<i2").reshape(256, 2)
+            self._segments = self._records(SegmentRecord, f["src_addr"], SEGMENTS)
+
+
+def _signed(value, bits):
+    """The low bits of an integer as a signed number."""
+    return ((value + (1 << bits - 1)) & ((1 << bits) - 1)) - (1 << bits - 1)

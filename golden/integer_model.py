@@ -7,6 +7,7 @@ so that a mismatch can be placed.
 import numpy as np
 
 from bertha.golden.units import (
+    LOWEST_SCORE,
     MASKED_SCORE,
     layernorm,
     piecewise,
@@ -41,7 +42,8 @@ def run_layer(layer, x16, mask=None):
     layer : QuantizedLayer
     x16 : int16 [S, hidden], LSB `layer.input_scale`
     mask : bool [S], optional
-        As Hugging Face's attention mask: true for a real token, false for padding.
+        As Hugging Face's attention mask: true for a real token, false for padding. Where no token is
+        real, the context is zero.
 
     Returns
     -------
@@ -56,7 +58,7 @@ def run_layer(layer, x16, mask=None):
     Raises
     ------
     ValueError
-        If the input or the mask has the wrong shape, or no token is real.
+        If the input or the mask has the wrong shape.
     """
     x16 = np.asarray(x16, dtype=np.int64)
     if x16.ndim != 2 or x16.shape[1] != layer.hidden or not len(x16):
@@ -105,6 +107,7 @@ def run_attention(layer, x8, mask=None):
         layer.score_mult.reshape(column),
         layer.score_shift.reshape(column),
     )
+    scores = np.maximum(scores, LOWEST_SCORE)
     scores[:, :, ~mask] = MASKED_SCORE
     probabilities, mult, shift = softmax(scores)
     shift_of_context = np.maximum(shift - layer.context_gain.astype(np.int64)[:, None], 0)
@@ -184,8 +187,6 @@ def _checked_mask(mask, tokens):
     mask = np.asarray(mask).astype(bool)
     if mask.shape != (tokens,):
         raise ValueError(f"mask must have the shape [{tokens}], not {list(mask.shape)}")
-    if not mask.any():
-        raise ValueError("mask must have at least one real token, not none")
     return mask
 
 

@@ -8,11 +8,15 @@ import numpy as np
 import torch
 
 __all__ = [
+    "LOWEST_SCORE",
     "MASKED_SCORE",
     "NORMALISED_BITS",
+    "SUM_BITS",
+    "SQUARES_BITS",
     "exp2_table",
     "gelu_table",
     "layernorm",
+    "moments",
     "normalise",
     "piecewise",
     "quantise",
@@ -25,7 +29,13 @@ __all__ = [
 ]
 
 MASKED_SCORE = -32768
-"""Score of a key that is padding."""
+"""Score of a key that is masked, and of no other: its probability is exactly 0."""
+
+LOWEST_SCORE = MASKED_SCORE + 1
+"""Where the scores of other keys saturate."""
+
+SUM_BITS, SQUARES_BITS = 28, 43
+"""What a row slot keeps of a row's sum (signed) and of its sum of squares."""
 
 NORMALISED_BITS = 12
 """Fractional bits of a normalised LayerNorm input, before gamma."""
@@ -87,8 +97,16 @@ def reciprocal(total):
     return np.where(total == 0, 0, mult), np.where(total == 0, 0, 35 - exponent)
 
 
-def softmax(scores, table=None):
+def softmax(scores, table=None, maximum=None):
     """Unnormalised probabilities of int16 scores (1/64 of log2) over the last axis.
+
+    A row of masked scores only has no probability and a factor of 0.
+
+    Parameters
+    ----------
+    table : 64 unsigned 16-bit entries, by default `exp2_table()`
+    maximum : int16, one a row; by default the rows' own. Where it is below a score, their distance
+        wraps to 16 bits.
 
     Returns
     -------
@@ -97,24 +115,31 @@ def softmax(scores, table=None):
     """
     scores = np.asarray(scores, np.int64)
     table = exp2_table() if table is None else np.asarray(table, np.int64)
-    distance = scores.max(axis=-1, keepdims=True) - scores
+    maximum = scores.max(axis=-1) if maximum is None else np.asarray(maximum, np.int64)
+    distance = (maximum[..., None] - scores) & 0xFFFF
     whole, fraction = distance >> SCORE_FRACTION_BITS, distance & 63
-    exact = round_half_up(table[fraction], 8 + np.minimum(whole, 8))
-    probabilities = np.where(whole > 8, 0, exact)
+    exact = np.minimum(round_half_up(table[fraction], 8 + np.minimum(whole, 9)), 255)
+    probabilities = np.where(scores == MASKED_SCORE, 0, exact)
     mult, shift = reciprocal(probabilities.sum(axis=-1))
     return probabilities, mult, shift
 
 
-def normalise(values, epsilon):
+def moments(values):
+    """Sum and sum of squares of int16 rows (last axis)."""
+    values = np.asarray(values, np.int64)
+    return values.sum(axis=-1), (values * values).sum(axis=-1)
+
+
+def normalise(values, epsilon, row_moments=None):
     """(x - mean) / sigma of int16 rows (last axis) with 12 fractional bits, signed 18 bits.
 
-    `epsilon` is added to n**2 * variance. Rows have at most 4096 words.
+    `epsilon` is added to n**2 * variance. Rows have at most 4096 words. `row_moments` are `moments(values)`
+    unless given; with those of other rows the variance may be negative, and wraps to 56 bits.
     """
     values = np.asarray(values, np.int64)
     count = values.shape[-1]
-    total = values.sum(axis=-1, keepdims=True)
-    squares = (values * values).sum(axis=-1, keepdims=True)
-    variance = np.maximum(count * squares - total * total + np.int64(epsilon), 1)
+    total, squares = (part[..., None] for part in row_moments or moments(values))
+    variance = np.maximum((count * squares - total * total + np.int64(epsilon)) & ((1 << 56) - 1), 1)
     bits = _bit_length(variance)
     exponent = (56 - bits) // 2
     # The argument has at most 40 bits, so the float root is far from the next integer.
@@ -123,9 +148,9 @@ def normalise(values, epsilon):
     return saturate(round_half_up((count * values - total) * inverse, 31 - exponent), 18)
 
 
-def layernorm(values, gamma, beta, gamma_shift, epsilon):
+def layernorm(values, gamma, beta, gamma_shift, epsilon, row_moments=None):
     """int16 LayerNorm over the last axis: sat16(rhu(z * gamma, gamma_shift) + beta)."""
-    scaled = normalise(values, epsilon) * np.asarray(gamma, np.int64)
+    scaled = normalise(values, epsilon, row_moments) * np.asarray(gamma, np.int64)
     return saturate(round_half_up(scaled, gamma_shift) + np.asarray(beta, np.int64), 16)
 
 

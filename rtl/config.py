@@ -24,7 +24,8 @@ class Config:
     array_n : int
         Side of the systolic array and number of vector lanes (N). A power of two, 4 to 32.
     scratchpad_bytes : int
-        Size of the scratchpad. A power of two.
+        Size of the scratchpad. A power of two, at most 2**23 lines: with half of all addresses outside of
+        it, what runs out of the scratchpad meets a fault before it wraps.
     scratchpad_banks : int
         Single-port banks that consecutive lines are interleaved over. A power of two, 2 to 32.
     axi_data_bits : int
@@ -67,7 +68,7 @@ class Config:
         self._check_power_of_two("array_n", 4, 32)
         self._check_power_of_two("scratchpad_banks", 2, 32)
         self._check_power_of_two(
-            "scratchpad_bytes", 16 * self.line_bytes * self.scratchpad_banks, self.line_bytes << 24
+            "scratchpad_bytes", 16 * self.line_bytes * self.scratchpad_banks, self.line_bytes << 23
         )
         self._check_power_of_two("axi_data_bits", 32, 1024)
         if self.axi_data_bits > self.line_bits:

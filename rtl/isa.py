@@ -18,6 +18,9 @@ __all__ = [
     "COMMANDS",
     "COMMAND_BITS",
     "COMMAND_BYTES",
+    "EXP2_ENTRIES",
+    "MAXIMUM_WORDS",
+    "SEGMENTS",
     "ColumnRecord",
     "Engine",
     "FactorRecord",
@@ -37,6 +40,12 @@ __all__ = [
 ]
 
 COMMAND_BYTES = 64
+MAXIMUM_WORDS = 4096
+"""Of a panel that SOFTMAX, LAYERNORM or QUANTIZE goes through."""
+EXP2_ENTRIES = 64
+SEGMENTS = 256
+"""Of the piecewise table."""
+
 COMMAND_BITS = 8 * COMMAND_BYTES
 
 

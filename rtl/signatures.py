@@ -91,9 +91,12 @@ def bank_write(config):
 
 
 class Moments(data.Struct):
-    """Row statistics of one lane: for MAX `sum` holds the maximum, for MOMENTS Σx and Σx²."""
+    """Row statistics of one lane: Σx of MOMENTS or the maximum of MAX, and Σx² of either.
 
-    sum: signed(29)
+    They hold those of 4096 words; more wrap.
+    """
+
+    sum: signed(28)
     squares: unsigned(43)
 
 

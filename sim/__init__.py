@@ -1,1 +1,1 @@
-"""Simulation of the whole accelerator: builds, memory model, host driver, runs and their reports."""
+"""Simulation of the whole accelerator: builds, memory model, ways to the accelerator, runs and their reports."""

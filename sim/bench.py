@@ -1,67 +1,30 @@
 """Speed of the simulation: the same program on the same Verilated model, under cocotb and in a bare C++ loop."""
 
-import json
-import subprocess
+import time
 
 from bertha.compiler.predict import predict
-from bertha.errors import SimulationError
-from bertha.rtl.registers import offset_of
+from bertha.runtime.driver import Driver
+from bertha.runtime.transport import complete
 from bertha.sim.build import build
 from bertha.sim.job import Job, read_outcome
 from bertha.sim.launch import launch
+from bertha.sim.library import LibraryTransport
 from bertha.sim.prepare import prepare, run_folder, write_job
 
 __all__ = ["bench"]
 
 
-def _register_writes(job):
-    """What the driver writes to start a program."""
-    start, end = job.window
-    values = [
-        ("program_addr", job.program_address & 0xFFFF_FFFF),
-        ("program_addr_high", job.program_address >> 32),
-        ("program_length", job.commands),
-        ("window_base", start & 0xFFFF_FFFF),
-        ("window_base_high", start >> 32),
-        ("window_limit", end & 0xFFFF_FFFF),
-        ("window_limit_high", end >> 32),
-        ("irq_enable", 1),
-        ("control", 1),
-    ]
-    return [f"{offset_of(name):#x}={value:#x}" for name, value in values]
-
-
-def _write_started_image(folder, job):
-    """The memory as it is when the first sequence starts, as a file for the bare loop."""
-    image = Job.image(folder)
+def _run_raw(transport, driver, folder, job):
+    """Cycles a second of the bare C++ loop, with the first sequence."""
+    memory = transport.memory
+    memory.bytes[:] = Job.image(folder)
     for address, content in Job.input_pieces(folder, 0):
-        image[address - job.window[0] : address - job.window[0] + len(content)] = content
-    file = folder / "started.bin"
-    image.tofile(file)
-    return file
-
-
-def _run_raw(simulation, job, image):
-    """Cycles and seconds of the bare C++ loop."""
-    command = [
-        str(simulation.raw),
-        "--image",
-        str(image),
-        "--base",
-        str(job.window[0]),
-        "--latency",
-        str(job.latency),
-        "--bandwidth",
-        str(job.bandwidth),
-        "--limit",
-        str(job.timeout),
-    ]
-    for write in _register_writes(job):
-        command += ["--write", write]
-    result = subprocess.run(command, capture_output=True, text=True, check=False)
-    if result.returncode:
-        raise SimulationError(f"the bare simulation failed: {result.stderr.strip()}")
-    return json.loads(result.stdout)
+        memory.write(address, content)
+    begin = time.perf_counter()
+    complete(driver.start(job.program_address, job.commands, job.window))
+    doorbell = transport.cycle
+    complete(driver.wait(timeout=job.timeout))
+    return (transport.cycle - doorbell) / (time.perf_counter() - begin)
 
 
 def bench(options, console, *, rounds) -> None:
@@ -84,10 +47,13 @@ def bench(options, console, *, rounds) -> None:
     raw, cocotb = [], []
     with run_folder(f"bench-{options.run}") as folder:
         job = write_job(folder, options, prepared, sequences=prepared.sequences[:1], predicted=predicted)
-        image = _write_started_image(folder, job)
+        transport = LibraryTransport(simulation)
+        transport.allocate(job.window[0], job.window[1] - job.window[0])
+        transport.memory.set_timing(latency=job.latency, bandwidth=job.bandwidth)
+        transport.reset()
+        driver = Driver(transport)
         for number in range(rounds):
-            bare = _run_raw(simulation, job, image)
-            raw.append(bare["cycles"] / bare["seconds"])
+            raw.append(_run_raw(transport, driver, folder, job))
             launch(simulation, "bertha.sim.program_bench", folder, expect=1)
             outcome = read_outcome(folder, 0)
             cocotb.append(outcome.cycles / outcome.seconds)

@@ -94,8 +94,8 @@ class Simulation:
         With the logs of the build.
     cocotb : Path
         Executable that waits for a cocotb bench.
-    raw : Path or None
-        Executable that runs a program without Python (`sim/hdl/raw_main.cpp`).
+    library : Path or None
+        The system as a library (`sim/hdl/library.cpp`, `bertha.sim.library`).
     toplevel : str
     waves : bool
         Whether it can write waves.
@@ -103,7 +103,7 @@ class Simulation:
 
     folder: Path
     cocotb: Path
-    raw: Path | None
+    library: Path | None
     toplevel: str
     waves: bool
 
@@ -217,7 +217,7 @@ def build(config, *, design=None, toplevel="system", waves=False, notify=None):
     simulation = Simulation(
         folder=folder,
         cocotb=folder / "cocotb",
-        raw=folder / "raw" if toplevel == "system" else None,
+        library=folder / "system.so" if toplevel == "system" else None,
         toplevel=toplevel,
         waves=waves,
     )
@@ -245,8 +245,10 @@ def _build(verilog, parameters, simulation, notify):
         "--top-module",
         toplevel,
         "-CFLAGS",
-        f"-I{_HDL} -I{_HDL / 'fst'} -DVL_TIME_CONTEXT",
+        # The same objects make an executable and a library.
+        f"-I{_HDL} -I{_HDL / 'fst'} -DVL_TIME_CONTEXT -fPIC -fno-semantic-interposition",
         *(["--trace-fst"] if simulation.waves else []),
+        f"+incdir+{_HDL}",
         *(f"-G{name}={value}" for name, value in parameters.items()),
         str(_HDL / f"{toplevel}.vlt"),
         *map(str, verilog),
@@ -267,6 +269,6 @@ def _build(verilog, parameters, simulation, notify):
         *verilator.make_variables,
         *_OPTIMISATION,
         "../cocotb",
-        *(["../raw"] if simulation.raw else []),
+        *(["../system.so"] if simulation.library else []),
     ]
     run_tool("compiling the simulation", make, log=folder / "compile.log", environment=verilator.environment)

@@ -1,6 +1,7 @@
 """The simulated host memory and the trace, from inside the process that simulates.
 
-`sim/hdl/system.cpp` has the C side; its functions are in the executable that runs this Python.
+`sim/hdl/system.cpp` has the C side; its functions are in the executable that runs this Python, or in a
+library that this Python loaded (`bertha.sim.library`).
 """
 
 import ctypes
@@ -9,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-__all__ = ["TRACE_ENGINES", "Memory", "Response", "Stalls", "Trace"]
+__all__ = ["TRACE_ENGINES", "AddressWaits", "Manners", "Memory", "Misdeed", "Response", "Stalls", "Trace"]
 
 TRACE_ENGINES = ("load", "store", "gemm", "vector")
 """In the order of their numbers in the trace."""
@@ -19,6 +20,7 @@ class Response(enum.IntEnum):
     """An AXI response."""
 
     OKAY = 0
+    EXOKAY = 1
     SLVERR = 2
     DECERR = 3
 
@@ -39,12 +41,81 @@ class Stalls:
         return cls(odds, odds, odds, odds, odds)
 
 
+class AddressWaits(enum.IntEnum):
+    """What the memory waits for before it takes a write address."""
+
+    NOTHING = 0
+    DATA_VALID = 1
+    """The first of the burst's data are offered."""
+    DATA_TAKEN = 2
+    """All of the burst's data have been taken."""
+
+
+_LONGEST_BURST = 256
+
+
+@dataclass(frozen=True)
+class Manners:
+    """What AXI allows and some interconnects do.
+
+    Attributes
+    ----------
+    interleave : bool
+        Read beats of different IDs come in any order, beat by beat; those of an ID stay in theirs.
+    address_waits : AddressWaits
+    early_beats : int
+        Write beats that are taken before their address.
+    silence : float
+        Odds that a channel falls silent in a cycle.
+    silence_cycles : int
+        Longest such silence.
+
+    Raises
+    ------
+    ValueError
+        If data would have to be taken before the address, but can't be.
+    """
+
+    interleave: bool = False
+    address_waits: AddressWaits = AddressWaits.NOTHING
+    early_beats: int = 0
+    silence: float = 0
+    silence_cycles: int = 0
+
+    def __post_init__(self):
+        if self.address_waits == AddressWaits.DATA_TAKEN and self.early_beats < _LONGEST_BURST:
+            raise ValueError(
+                f"early_beats must be at least {_LONGEST_BURST}, the longest burst, where the address "
+                f"waits for all data, not {self.early_beats}"
+            )
+
+
+class Misdeed(enum.IntEnum):
+    """What AXI doesn't allow, in the answer to a burst."""
+
+    LAST_EARLY = 1
+    """A read burst is over some beats before its length, with RLAST."""
+    LAST_LATE = 2
+    """It goes on for some beats after its length, and only then has RLAST."""
+    LAST_TWICE = 3
+    """RLAST comes some beats before the end and again at the end."""
+    LAST_MISSING = 4
+    """A read burst is over in time, but without RLAST."""
+    RESPONSE_EARLY = 5
+    """The write response doesn't wait for the data."""
+    RESPONSE_TWICE = 6
+    """A write burst is answered twice."""
+    OTHER_ID = 7
+    """The answer has the ID with the lowest bit flipped."""
+
+
 class _Counters(ctypes.Structure):
     _fields_ = [(name, ctypes.c_uint64) for name in ("cycle", "bytes_read", "bytes_written", "violations")]
 
 
-def _library():
-    library = ctypes.CDLL(None)
+def _declare(library):
+    """The C functions of `library`, by default those of the executable, with their types."""
+    library = library or ctypes.CDLL(None)
     u8, u32, u64, number, integer = (
         ctypes.c_uint8,
         ctypes.c_uint32,
@@ -58,6 +129,9 @@ def _library():
         ("memory_set_stalls", None, u64, number, number, number, number, number),
         ("memory_add_error", None, u64, u64, u8, integer, integer),
         ("memory_clear_errors", None),
+        ("memory_set_manners", None, integer, u8, u32, number, u32),
+        ("memory_add_misdeed", None, u8, u64, u64, u32),
+        ("memory_clear_misdeeds", None),
         ("memory_counters", ctypes.POINTER(_Counters)),
         ("memory_violation", ctypes.c_char_p, u32),
         ("trace_rows", ctypes.c_void_p, u32, ctypes.POINTER(u64)),
@@ -83,17 +157,21 @@ class Memory:
     ----------
     base, size : int
         In bytes. Addresses outside answer DECERR.
+    library : ctypes.CDLL, optional
+        That has the simulation, if it isn't this process's executable.
     """
 
-    def __init__(self, base, size):
-        self._library = _library()
+    def __init__(self, base, size, *, library=None):
+        self._library = _declare(library)
         self._counters = self._library.memory_counters()
         self.base = base
         place = self._library.memory_allocate(base, size)
         self.bytes = np.ctypeslib.as_array(place, (size,))
         self.set_timing()
         self.set_stalls(Stalls(), seed=0)
+        self.set_manners(Manners())
         self.clear_errors()
+        self.clear_misdeeds()
 
     def view(self, address, size):
         """`size` bytes from `address` on, as a part of `bytes`.
@@ -134,6 +212,16 @@ class Memory:
         """Makes the channels stand still at random; the same seed gives the same stalls."""
         self._library.memory_set_stalls(seed, stalls.aw, stalls.w, stalls.b, stalls.ar, stalls.r)
 
+    def set_manners(self, manners) -> None:
+        """Makes the memory behave as some interconnects do; chance comes from the seed of `set_stalls`."""
+        self._library.memory_set_manners(
+            manners.interleave,
+            manners.address_waits,
+            manners.early_beats,
+            manners.silence,
+            manners.silence_cycles,
+        )
+
     def add_error(self, low, high, response, *, on_read=True, on_write=True) -> None:
         """Lets accesses to the addresses from `low` up to, not including, `high` answer an error."""
         self._library.memory_add_error(low, high, response, on_read, on_write)
@@ -141,6 +229,14 @@ class Memory:
     def clear_errors(self) -> None:
         """Forgets the addresses that answer errors."""
         self._library.memory_clear_errors()
+
+    def add_misdeed(self, misdeed, low, high, *, beats=1) -> None:
+        """Answers bursts that touch an address from `low` up to, not including, `high` against the rules of AXI."""
+        self._library.memory_add_misdeed(misdeed, low, high, beats)
+
+    def clear_misdeeds(self) -> None:
+        """Forgets `add_misdeed`."""
+        self._library.memory_clear_misdeeds()
 
     @property
     def cycle(self):
@@ -165,12 +261,18 @@ class Memory:
 
 
 class Trace:
-    """Which command each engine worked on, by command."""
+    """Which command each engine worked on, by command.
+
+    Parameters
+    ----------
+    library : ctypes.CDLL, optional
+        As of `Memory`.
+    """
 
     ROW = np.dtype([("busy", np.uint64), ("first", np.uint64), ("last", np.uint64)])
 
-    def __init__(self):
-        self._library = _library()
+    def __init__(self, *, library=None):
+        self._library = _declare(library)
 
     def rows(self, engine):
         """A copy of the engine's rows, indexed by the command's position in the program.

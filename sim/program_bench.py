@@ -1,6 +1,7 @@
 """The cocotb bench that runs a job: `bertha.sim.job.Job` in the working directory, one sequence after the other."""
 
 import time
+from dataclasses import asdict
 from pathlib import Path
 
 import cocotb
@@ -8,7 +9,8 @@ import numpy as np
 
 from bertha.errors import SimulationError
 from bertha.rtl.config import Config
-from bertha.sim.driver import Driver
+from bertha.runtime.driver import Driver
+from bertha.sim.cocotb_transport import CocotbTransport
 from bertha.sim.job import Job, Outcome, write_outcome
 from bertha.sim.memory import TRACE_ENGINES, Memory, Trace
 from bertha.sim.progress import PROGRESS_FILE, note_progress
@@ -33,8 +35,9 @@ async def run_job(dut) -> None:
     memory, trace = Memory(start, end - start), Trace()
     memory.set_timing(latency=job.latency, bandwidth=job.bandwidth)
     memory.bytes[:] = Job.image(folder)
-    driver = Driver(dut)
-    await driver.reset()
+    transport = CocotbTransport(dut)
+    driver = Driver(transport)
+    await transport.reset()
     await driver.check_identity(Config(**job.config))
 
     for number in range(job.sequences):
@@ -47,31 +50,29 @@ async def run_job(dut) -> None:
         def progress(cycles, number=number):
             note_progress(folder / PROGRESS_FILE, number, cycles)
 
-        result = await driver.run_program(
-            job.program_address, job.commands, job.window, timeout=job.timeout, progress=progress
-        )
+        await driver.start(job.program_address, job.commands, job.window)
+        doorbell = transport.last_write
+        result = await driver.wait(timeout=job.timeout, progress=progress)
+        elapsed = transport.interrupted - doorbell
         seconds = time.perf_counter() - begin
         if memory.violations:
             raise SimulationError(f"AXI4 was violated: {'; '.join(memory.violations[:3])}")
-        if abs(result.cycles - result.elapsed) > _CYCLES_APART:
+        if abs(result.cycles - elapsed) > _CYCLES_APART:
             raise SimulationError(
-                f"register cycles must be the {result.elapsed} cycles that passed, not {result.cycles}"
+                f"register cycles must be the {elapsed} cycles that passed, not {result.cycles}"
             )
         rows = {engine: trace.rows(engine) for engine in TRACE_ENGINES}
         for engine_rows in rows.values():
             for name in ("first", "last"):
-                engine_rows[name] -= np.where(engine_rows["busy"] > 0, result.doorbell, 0).astype(np.uint64)
+                engine_rows[name] -= np.where(engine_rows["busy"] > 0, doorbell, 0).astype(np.uint64)
         write_outcome(
             folder,
             number,
             Outcome(
                 output=memory.view(*job.output).copy(),
                 trace=rows,
-                cycles=result.elapsed,
-                counters={
-                    name: getattr(result, name)
-                    for name in ("cycles", "load_busy", "store_busy", "gemm_busy", "vector_busy", "commands")
-                },
+                cycles=elapsed,
+                counters=asdict(result),
                 bytes_read=memory.bytes_read - read,
                 bytes_written=memory.bytes_written - written,
                 stray_bytes=stray_bytes(memory, expected, job.output),

@@ -1,11 +1,10 @@
 """Rules of a command's fields that can be seen without looking at any other command."""
 
 from bertha.compiler.check.errors import ProgramError, place
-from bertha.rtl.isa import Opcode, semaphore
+from bertha.rtl.isa import MAXIMUM_WORDS, Opcode, semaphore
 
 __all__ = ["SEMAPHORE_FIELDS", "check_fields", "unpack_semaphore"]
 
-MOST_WORDS = 4096
 SEMAPHORE_FIELDS = ("wait0", "wait1", "post0", "post1")
 
 
@@ -53,7 +52,7 @@ def check_fields(number, command, config, window) -> None:
         for flag, field in (("wait1_each", "wait1"), ("post0_each", "post0"), ("post1_each", "post1")):
             require(f"{flag} must go with {field}", get(field) or not get(flag), "without it")
     elif opcode in (Opcode.SOFTMAX, Opcode.LAYERNORM, Opcode.QUANTIZE):
-        require_words("words", MOST_WORDS)
+        require_words("words", MAXIMUM_WORDS)
         if opcode == Opcode.LAYERNORM:
             require("write8 or write16 must be set", get("write8") or get("write16"), "neither")
             require("residue must go with write8", get("write8") or not get("residue"), "without it")

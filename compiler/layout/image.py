@@ -15,6 +15,7 @@ from bertha.compiler.layout.records import (
     piecewise_table,
 )
 from bertha.compiler.program import Operand
+from bertha.rtl.isa import MAXIMUM_WORDS
 
 __all__ = ["Image", "LayerLayout", "Region", "WeightPanel"]
 
@@ -196,8 +197,8 @@ def _check_layer(layer):
         )
     if layer.head_dim % 2 or layer.head_dim < 2:
         raise ValueError(f"head_dim must be an even number, not {layer.head_dim}")
-    if layer.hidden > 4096:
-        raise ValueError(f"hidden must be 4096 at most (LAYERNORM), not {layer.hidden}")
+    if layer.hidden > MAXIMUM_WORDS:
+        raise ValueError(f"hidden must be {MAXIMUM_WORDS} at most (LAYERNORM), not {layer.hidden}")
     value = layer.value
     if np.any(np.asarray(value.post_shift) != 0) or np.any(np.asarray(value.bias) != 0):
         raise ValueError("value must have neither bias nor post_shift: it is scaled by row factors")

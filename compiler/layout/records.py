@@ -1,8 +1,10 @@
-"""Records and tables as bytes: column, norm and factor records, key mask, EXP2 and piecewise tables."""
+"""Records and tables as bytes, from their declarations in `bertha.rtl.isa`."""
 
 import numpy as np
+from amaranth.lib import data
 
 from bertha.compiler.layout.panels import panel_count
+from bertha.rtl.isa import EXP2_ENTRIES, SEGMENTS, ColumnRecord, FactorRecord, NormRecord, SegmentRecord
 
 __all__ = [
     "COLUMN_RECORD_BYTES",
@@ -11,42 +13,72 @@ __all__ = [
     "factor_records",
     "mask_records",
     "norm_records",
+    "pack_records",
     "piecewise_table",
+    "record_bytes",
+    "unpack_records",
 ]
 
-COLUMN_RECORD_BYTES = 8
 
-_COLUMN = np.dtype([("bias", "<i4"), ("mult", "<u2"), ("bits", "<u2")])
-_NORM = np.dtype([("gamma", "<i2"), ("beta", "<i2"), ("mult", "<u2"), ("bits", "<u2")])
-_FACTOR = np.dtype([("mult", "<u2"), ("bits", "<u2")])
-_SEGMENT = np.dtype([("base", "<i2"), ("slope", "<i2")])
+def record_bytes(record) -> int:
+    """Bytes of a record that `bertha.rtl.isa` declares."""
+    return data.Layout.cast(record).size // 8
 
 
-def column_records(count, *, bias=0, mult=0, shift=0, post_shift=0, mask=False, residue=False):
-    """`count` column records (`bertha.rtl.isa.ColumnRecord`); shorter arrays are filled up with zeros."""
-    records = np.zeros(count, dtype=_COLUMN)
-    bits = np.zeros(count, dtype=np.int64)
-    records["bias"] = _fill(bias, count)
-    records["mult"] = _fill(mult, count)
-    for values, low in ((shift, 0), (post_shift, 6), (mask, 10), (residue, 11)):
-        bits |= _fill(values, count) << low
-    records["bits"] = bits
-    return records.tobytes()
+COLUMN_RECORD_BYTES = record_bytes(ColumnRecord)
+
+
+def pack_records(record, count, **fields):
+    """`count` records as bytes. A field is one integer for all, or an array that zeros follow; others are zero.
+
+    Raises
+    ------
+    ValueError
+        If a value doesn't fit its field.
+    """
+    packed = np.zeros(count, dtype=np.uint64)
+    for name, values in fields.items():
+        field = data.Layout.cast(record)[name]
+        values = np.asarray(values, dtype=np.int64)
+        filled = np.zeros(count, dtype=np.int64)
+        filled[: len(values) if values.ndim else count] = values
+        bits = filled & ((1 << field.width) - 1)
+        wrong = np.flatnonzero(_value(bits, field) != filled)
+        if len(wrong):
+            raise ValueError(
+                f"{name} of a {record.__name__} must fit {field.shape!r}, not {filled[wrong[0]]}"
+            )
+        packed |= bits.astype(np.uint64) << np.uint64(field.offset)
+    return packed.astype(f"<u{record_bytes(record)}").tobytes()
+
+
+def unpack_records(record, content):
+    """The records in `content` (bytes or an array of bytes), field by field: name to int64 array."""
+    packed = np.frombuffer(content, f"<u{record_bytes(record)}").astype(np.uint64)
+    return {
+        name: _value((packed >> np.uint64(field.offset)).astype(np.int64) & ((1 << field.width) - 1), field)
+        for name, field in data.Layout.cast(record)
+    }
+
+
+def _value(bits, field):
+    return np.where(field.shape.signed & (bits >> field.width - 1 == 1), bits - (1 << field.width), bits)
+
+
+def column_records(count, **fields):
+    """`count` column records (`bertha.rtl.isa.ColumnRecord`); see `pack_records`."""
+    return pack_records(ColumnRecord, count, **fields)
 
 
 def norm_records(norm):
     """Norm records (`bertha.rtl.isa.NormRecord`) of a `bertha.golden.layer.QuantizedNorm`, one a feature."""
-    records = np.zeros(len(norm.mult), dtype=_NORM)
-    records["gamma"], records["beta"], records["mult"] = norm.gamma, norm.beta, norm.mult
-    records["bits"] = np.asarray(norm.residue, dtype=np.int64)
-    return records.tobytes()
+    fields = {name: getattr(norm, name) for name in ("gamma", "beta", "mult", "residue")}
+    return pack_records(NormRecord, len(norm.mult), **fields)
 
 
 def factor_records(count, *, mult, shift):
-    """`count` factor records (`bertha.rtl.isa.FactorRecord`); shorter arrays are filled up with zeros."""
-    records = np.zeros(count, dtype=_FACTOR)
-    records["mult"], records["bits"] = _fill(mult, count), _fill(shift, count)
-    return records.tobytes()
+    """`count` factor records (`bertha.rtl.isa.FactorRecord`); see `pack_records`."""
+    return pack_records(FactorRecord, count, mult=mult, shift=shift)
 
 
 def mask_records(mask, tokens, n):
@@ -55,13 +87,11 @@ def mask_records(mask, tokens, n):
     Raises
     ------
     ValueError
-        If the mask has another length or no real token.
+        If the mask has another length.
     """
     real = np.ones(tokens, dtype=bool) if mask is None else np.asarray(mask).astype(bool)
     if real.shape != (tokens,):
         raise ValueError(f"the key mask must have the shape [{tokens}], not {list(real.shape)}")
-    if not real.any():
-        raise ValueError("the key mask must have at least one real token, not none")
     count = panel_count(tokens, n) * n
     hidden = np.ones(count, dtype=bool)
     hidden[:tokens] = ~real
@@ -70,21 +100,9 @@ def mask_records(mask, tokens, n):
 
 def exp2_table():
     """The 64 entries of the EXP2 table: round(65280 * 2**(-f / 64)), from `docs/architecture.md`."""
-    return np.round(65280.0 * np.exp2(-np.arange(64) / 64)).astype("<u2").tobytes()
+    return np.round(65280.0 * np.exp2(-np.arange(EXP2_ENTRIES) / EXP2_ENTRIES)).astype("<u2").tobytes()
 
 
 def piecewise_table(base, slope):
     """256 segment records (`bertha.rtl.isa.SegmentRecord`)."""
-    records = np.zeros(256, dtype=_SEGMENT)
-    records["base"], records["slope"] = base, slope
-    return records.tobytes()
-
-
-def _fill(values, count):
-    filled = np.zeros(count, dtype=np.int64)
-    values = np.asarray(values, dtype=np.int64)
-    if values.ndim == 0:
-        filled[:] = values
-    else:
-        filled[: len(values)] = values
-    return filled
+    return pack_records(SegmentRecord, SEGMENTS, base=base, slope=slope)

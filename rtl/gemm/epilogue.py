@@ -11,7 +11,7 @@ from bertha.rtl.gemm.piecewise import Piecewise
 from bertha.rtl.gemm.requantize import Requantize
 from bertha.rtl.gemm.statistics import RowStatistics
 from bertha.rtl.gemm.tile import EpilogueTile, PackerTile
-from bertha.rtl.isa import ColumnRecord, semaphore_layout
+from bertha.rtl.isa import ColumnRecord, Statistics, semaphore_layout
 from bertha.rtl.row_slots import RowSlots
 from bertha.rtl.signatures import FaultSignature, Moments, RowFactor, TableWriteSignature, bank_write
 from bertha.rtl.stream import Queue
@@ -192,14 +192,16 @@ class Epilogue(wiring.Component):
             has_residual.eq(do_add | (residuals > 1) | ((residuals == 1) & ~do_promise)),
         ]
         summed = Signal(data.ArrayLayout(signed(16), n), reset_less=True)
+        is_max = meta.statistics == Statistics.MAX
         for lane in range(n):
             residual = residual_lines.o.payload.word_select(lane, 16).as_signed()
+            total = Signal(signed(17), name=f"total_{lane}")
+            limited = saturate(total, signed(16))
+            # -32768 is a masked score and no other: where scores are wanted, the lowest is one above.
+            is_lowest = total[16] & (~total[15] | ~total[:15].any())
+            m.d.comb += total.eq(piecewise.o[lane] + Mux(meta.residual, residual, 0))
             m.d.sync += summed[lane].eq(
-                Mux(
-                    meta.mask,
-                    -(1 << 15),
-                    saturate(piecewise.o[lane] + Mux(meta.residual, residual, 0), signed(16)),
-                )
+                Mux(meta.mask, -(1 << 15), Cat(limited[0] | (is_max & is_lowest), limited[1:]).as_signed())
             )
         meta = delayed(meta, 1, "summed")
 

@@ -5,12 +5,10 @@ from amaranth.lib import data, memory, wiring
 from amaranth.lib.wiring import In, Out
 
 from bertha.rtl.arithmetic import round_half_up, saturate
-from bertha.rtl.isa import SegmentRecord
+from bertha.rtl.isa import SEGMENTS, SegmentRecord
 from bertha.rtl.signatures import TableWriteSignature
 
 __all__ = ["Piecewise"]
-
-SEGMENTS = 256
 
 
 class Piecewise(wiring.Component):

@@ -81,7 +81,7 @@ class RowStatistics(wiring.Component):
             square = Signal(unsigned(31), name=f"square_{lane}", reset_less=True)
             running = Signal(Moments, name=f"running_{lane}", reset_less=True)
             before = Signal(Moments, name=f"before_{lane}")
-            total = Signal(signed(29), name=f"total_{lane}")
+            total = Signal(signed(28), name=f"total_{lane}")
             m.d.sync += [
                 value.eq(self.i[lane]),
                 square.eq((self.i[lane] * self.i[lane]).as_unsigned()),

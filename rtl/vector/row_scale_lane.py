@@ -9,7 +9,6 @@ from bertha.rtl.signatures import Moments, RowFactor
 __all__ = ["RowScaleLane", "RowScaleStep"]
 
 _BITS = 56
-_SUM_BITS = 28
 _ROOT_BITS = 20
 
 
@@ -86,7 +85,7 @@ class RowScaleLane(wiring.Component):
         sum_bit, subtract = Signal(reset_less=True), Signal()
         total = Signal(_BITS)
         m.d.comb += [
-            row_sum.eq(self.moments.sum[:_SUM_BITS].as_signed()),
+            row_sum.eq(self.moments.sum),
             subtract.eq(sum_bit & ~step.sign_bit),
             total.eq(
                 # The doubled accumulator has room for the one that completes a negation.
@@ -99,7 +98,7 @@ class RowScaleLane(wiring.Component):
                 )
             ),
         ]
-        m.d.sync += sum_bit.eq(self.moments.sum[:_SUM_BITS].bit_select(step.bit, 1))
+        m.d.sync += sum_bit.eq(self.moments.sum.as_unsigned().bit_select(step.bit, 1))
 
         by_eight, by_two = Signal(), Signal()
         m.d.comb += [

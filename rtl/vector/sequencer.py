@@ -5,15 +5,11 @@ from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from bertha.rtl.control.posts import PostPair
-from bertha.rtl.isa import FaultReason
+from bertha.rtl.isa import EXP2_ENTRIES, MAXIMUM_WORDS, SEGMENTS, FaultReason
 from bertha.rtl.signatures import EngineCommand, FaultSignature, LineRange
 from bertha.rtl.vector.job import Job, JobDecoder
-from bertha.rtl.vector.softmax import EXP2_ENTRIES
-from bertha.rtl.vector.table_loader import PIECEWISE_ENTRIES
 
-__all__ = ["MAXIMUM_WORDS", "Sequencer"]
-
-MAXIMUM_WORDS = 4096
+__all__ = ["Sequencer"]
 
 
 class Sequencer(wiring.Component):
@@ -95,7 +91,7 @@ class Sequencer(wiring.Component):
 
         entry_lines = {
             "exp2": 16 * EXP2_ENTRIES // config.line_bits,
-            "piecewise": 32 * PIECEWISE_ENTRIES // config.line_bits,
+            "piecewise": 32 * SEGMENTS // config.line_bits,
         }
         records_per_line = config.line_bits // 64
         m.d.comb += [

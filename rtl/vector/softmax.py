@@ -5,19 +5,19 @@ from amaranth.lib import memory, wiring
 from amaranth.lib.wiring import In, Out
 
 from bertha.rtl.arithmetic import saturate
+from bertha.rtl.isa import EXP2_ENTRIES
 
-__all__ = ["EXP2_ENTRIES", "Exp2WriteSignature", "SoftmaxLane"]
+__all__ = ["Exp2WriteSignature", "SoftmaxLane"]
 
-EXP2_ENTRIES = 64
+MASKED_SCORE = -(1 << 15)
 
 Exp2WriteSignature = wiring.Signature({"enable": Out(1), "index": Out(6), "data": Out(16)})
 """One entry of the EXP2 table a cycle, to all lanes at once."""
 
 
 class SoftmaxLane(wiring.Component):
-    """`P = rhu(exp2[f], 8 + i)` with i, f the whole and the 64ths part of `maximum - score`, and their sum.
-
-    A table that exceeds the architecture's (65280 at most) gives at most 255.
+    """`P = min(rhu(exp2[f], 8 + i), 255)` with i, f the whole and the 64ths part of `maximum - score`,
+    0 for a masked score, and their sum. A score above the maximum wraps the difference to 16 bits.
 
     Ports
     -----
@@ -58,12 +58,16 @@ class SoftmaxLane(wiring.Component):
             write.data.eq(self.table.data),
         ]
         distance = Signal(16, reset_less=True)
+        masked = Signal(reset_less=True)
         with m.If(self.step[0]):
-            m.d.sync += distance.eq(self.maximum - self.score)
+            m.d.sync += [
+                distance.eq(self.maximum - self.score),
+                masked.eq(self.score == MASKED_SCORE),
+            ]
         whole = Signal(4, reset_less=True)  # 9 and more give zero, so do all beyond
         m.d.comb += [read.addr.eq(distance[:6]), read.en.eq(self.step[1])]
         with m.If(self.step[1]):
-            m.d.sync += whole.eq(Mux(distance[10:].any(), 15, distance[6:10]))
+            m.d.sync += whole.eq(Mux(distance[10:].any() | masked, 15, distance[6:10]))
         shifted = Signal(9, reset_less=True)  # one bit below the result, to round with
         with m.If(self.step[2]):
             m.d.sync += shifted.eq(read.data[7:] >> whole)

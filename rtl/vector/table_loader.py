@@ -4,12 +4,11 @@ from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
+from bertha.rtl.isa import EXP2_ENTRIES, SEGMENTS
 from bertha.rtl.signatures import TableWriteSignature
-from bertha.rtl.vector.softmax import EXP2_ENTRIES, Exp2WriteSignature
+from bertha.rtl.vector.softmax import Exp2WriteSignature
 
-__all__ = ["PIECEWISE_ENTRIES", "TableLoader"]
-
-PIECEWISE_ENTRIES = 256
+__all__ = ["TableLoader"]
 
 
 class TableLoader(wiring.Component):
@@ -58,7 +57,7 @@ class TableLoader(wiring.Component):
         m.d.comb += [
             writing.eq(left != 0),
             self.i.ready.eq(~writing),
-            is_last.eq(index == Mux(self.piecewise, PIECEWISE_ENTRIES - 1, EXP2_ENTRIES - 1)),
+            is_last.eq(index == Mux(self.piecewise, SEGMENTS - 1, EXP2_ENTRIES - 1)),
         ]
         with m.If(writing):
             m.d.sync += [

@@ -1,5 +1,7 @@
 // Host memory as an AXI4 subordinate, and the collector of the accelerator's trace. The work is done
 // in C++ (memory.h, trace.h), in one call a clock.
+`include "axi.svh"
+
 module axi_memory #(
     parameter int ADDR_BITS = 32,
     parameter int DATA_BITS = 64,
@@ -7,35 +9,7 @@ module axi_memory #(
 ) (
     input  logic                   clk,
     input  logic                   rst,
-    input  logic [ID_BITS-1:0]     awid,
-    input  logic [ADDR_BITS-1:0]   awaddr,
-    input  logic [7:0]             awlen,
-    input  logic [2:0]             awsize,
-    input  logic [1:0]             awburst,
-    input  logic                   awvalid,
-    output logic                   awready,
-    input  logic [DATA_BITS-1:0]   wdata,
-    input  logic [DATA_BITS/8-1:0] wstrb,
-    input  logic                   wlast,
-    input  logic                   wvalid,
-    output logic                   wready,
-    output logic [ID_BITS-1:0]     bid,
-    output logic [1:0]             bresp,
-    output logic                   bvalid,
-    input  logic                   bready,
-    input  logic [ID_BITS-1:0]     arid,
-    input  logic [ADDR_BITS-1:0]   araddr,
-    input  logic [7:0]             arlen,
-    input  logic [2:0]             arsize,
-    input  logic [1:0]             arburst,
-    input  logic                   arvalid,
-    output logic                   arready,
-    output logic [ID_BITS-1:0]     rid,
-    output logic [DATA_BITS-1:0]   rdata,
-    output logic [1:0]             rresp,
-    output logic                   rlast,
-    output logic                   rvalid,
-    input  logic                   rready,
+    `AXI_PORTS(input, output),
     // Per engine (load, store, GEMM, vector): whether it works on a command, and on which.
     input  logic [3:0]             trace_active,
     input  logic [3:0][23:0]       trace_index
@@ -62,23 +36,25 @@ module axi_memory #(
     always @(posedge clk) begin
         system_clock(
             rst, DATA_BITS / 8,
-            awvalid, 32'(awid), 64'(awaddr), awlen, 8'(awsize), 8'(awburst),
-            wvalid, wdata, wstrb, wlast, bready,
-            arvalid, 32'(arid), 64'(araddr), arlen, 8'(arsize), 8'(arburst), rready,
+            m_axi_awvalid, 32'(m_axi_awid), 64'(m_axi_awaddr), m_axi_awlen, 8'(m_axi_awsize),
+            8'(m_axi_awburst),
+            m_axi_wvalid, m_axi_wdata, m_axi_wstrb, m_axi_wlast, m_axi_bready,
+            m_axi_arvalid, 32'(m_axi_arid), 64'(m_axi_araddr), m_axi_arlen, 8'(m_axi_arsize),
+            8'(m_axi_arburst), m_axi_rready,
             8'(trace_active), 32'(trace_index[0]), 32'(trace_index[1]), 32'(trace_index[2]),
             32'(trace_index[3]),
             next_awready, next_wready, next_bvalid, next_bid, next_bresp, next_arready,
             next_rvalid, next_rid, next_rdata, next_rresp, next_rlast);
-        awready <= next_awready;
-        wready <= next_wready;
-        bvalid <= next_bvalid;
-        bid <= next_bid[ID_BITS-1:0];
-        bresp <= next_bresp[1:0];
-        arready <= next_arready;
-        rvalid <= next_rvalid;
-        rid <= next_rid[ID_BITS-1:0];
-        rdata <= next_rdata;
-        rresp <= next_rresp[1:0];
-        rlast <= next_rlast;
+        m_axi_awready <= next_awready;
+        m_axi_wready <= next_wready;
+        m_axi_bvalid <= next_bvalid;
+        m_axi_bid <= next_bid[ID_BITS-1:0];
+        m_axi_bresp <= next_bresp[1:0];
+        m_axi_arready <= next_arready;
+        m_axi_rvalid <= next_rvalid;
+        m_axi_rid <= next_rid[ID_BITS-1:0];
+        m_axi_rdata <= next_rdata;
+        m_axi_rresp <= next_rresp[1:0];
+        m_axi_rlast <= next_rlast;
     end
 endmodule

@@ -8,5 +8,5 @@ OBJECTS = memory.o protocol.o system.o $(VK_GLOBAL_OBJS) Vtop__ALL.a
 ../cocotb: cocotb_main.o $(OBJECTS)
 	$(CXX) -o $@ $^ -lpthread -rdynamic -Wl,-rpath,$(LIBRARIES) -L$(LIBRARIES) -lcocotbvpi_verilator
 
-../raw: raw_main.o $(OBJECTS)
-	$(CXX) -o $@ $^ -lpthread
+../system.so: library.o $(OBJECTS)
+	$(CXX) -o $@ -shared -Wl,-Bsymbolic -Wl,-z,defs $^ -lpthread

@@ -69,7 +69,13 @@ void memory_set_timing(uint32_t read_latency, uint32_t write_latency, double ban
 }
 
 void memory_set_stalls(uint64_t seed, double aw, double w, double b, double ar, double r) {
-    memory.stall(seed, {aw, w, b, ar, r});
+    memory.stall(seed, Stalls{{aw, w, b, ar, r}});
+}
+
+// What AXI allows and some interconnects do; see Manners and AddressWaits.
+void memory_set_manners(int interleave, uint8_t address_waits, uint32_t early_beats, double silence,
+                        uint32_t silence_cycles) {
+    memory.manners = {interleave != 0, static_cast<AddressWaits>(address_waits), early_beats, silence, silence_cycles};
 }
 
 void memory_add_error(uint64_t low, uint64_t high, uint8_t response, int on_read, int on_write) {
@@ -77,6 +83,13 @@ void memory_add_error(uint64_t low, uint64_t high, uint8_t response, int on_read
 }
 
 void memory_clear_errors() { memory.clear_errors(); }
+
+// Lets bursts that touch the addresses be answered against the rules of AXI; see Misdeed.
+void memory_add_misdeed(uint8_t misdeed, uint64_t low, uint64_t high, uint32_t beats) {
+    memory.add_misdeed(static_cast<Misdeed>(misdeed), low, high, beats);
+}
+
+void memory_clear_misdeeds() { memory.clear_misdeeds(); }
 
 const MemoryCounters* memory_counters() { return &memory.counters; }
 

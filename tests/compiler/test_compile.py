@@ -193,5 +193,38 @@ def test_inputs_have_the_compiled_shape():
     x8 = run_layer(layer, x16)["x8"]
     with pytest.raises(ValueError, match=r"must have the shape \[4, 32\], not \[5, 32\]"):
         program.input_pieces(x16=np.zeros((5, 32)), x8=x8)
-    with pytest.raises(ValueError, match="at least one real token"):
-        program.input_pieces(x16=x16, x8=x8, mask=np.zeros(4, dtype=bool))
+
+
+def saturating_layer(seed):
+    """Scores so large that nearly all of them saturate, on both ends."""
+    layer = random_layer(seed=seed)
+    return replace(layer, score_mult=np.full(2, 65535, np.uint16), score_shift=np.full(2, 4, np.uint8))
+
+
+@pytest.mark.parametrize("name", ["tiny4", "edge8"])
+@pytest.mark.parametrize(("seq", "masked"), [(1, 0), (3, 0), (3, 1), (7, 2), (8, 3)])
+def test_masked_and_padding_keys_have_no_part_in_saturated_rows(name, seq, masked):
+    """All real scores of some rows are as low as scores can be; the padding key of an odd length isn't one."""
+    lowest = highest = 0
+    for seed in range(12):
+        layer = saturating_layer(seed)
+        compare(layer, preset(name), seq=seq, masked=masked, seed=seed)
+        x16, mask = random_inputs(layer, seq, seed=seed, masked=masked)
+        expected = run_layer(layer, x16, mask)
+        assert (expected["scores"][:, :, mask] >= -32767).all()
+        assert (expected["probabilities"][:, :, ~mask] == 0).all()
+        assert (expected["probabilities"][:, :, mask].max(axis=-1) == 255).all()
+        lowest += (expected["scores"][:, :, mask] == -32767).all(axis=-1).sum()
+        highest += (expected["scores"] == 32767).sum()
+    assert lowest and highest
+
+
+@pytest.mark.parametrize("seq", [1, 3, 4, 9])
+def test_a_row_that_sees_no_key_has_no_context(seq):
+    layer = random_layer(seed=seq)
+    compare(layer, preset("tiny4"), seq=seq, masked=seq)
+    x16, mask = random_inputs(layer, seq, seed=0, masked=seq)
+    assert not mask.any()
+    expected = run_layer(layer, x16, mask)
+    for name in ("probabilities", "softmax_mult", "softmax_shift", "context"):
+        assert not expected[name].any(), name

@@ -150,8 +150,14 @@ def test_bad_shapes_and_masks(reduced_layer):
         integer_model.run_layer(reduced_layer, np.zeros((4, 31)))
     with pytest.raises(ValueError, match=r"mask must have the shape \[4\]"):
         integer_model.run_layer(reduced_layer, np.zeros((4, 32)), np.ones(3))
-    with pytest.raises(ValueError, match="at least one real token"):
-        integer_model.run_layer(reduced_layer, np.zeros((4, 32)), np.zeros(4))
+
+
+@pytest.mark.parametrize("tokens", [1, 4])
+def test_a_mask_without_any_visible_key_gives_no_context(reduced_layer, tokens):
+    result = integer_model.run_layer(reduced_layer, np.full((tokens, 32), 77), np.zeros(tokens))
+    for name in ("probabilities", "softmax_mult", "softmax_shift", "context"):
+        assert not result[name].any(), name
+    assert (result["scores"] == units.MASKED_SCORE).all()
 
 
 def test_saved_layer_is_the_same(tmp_path, reduced_layer):

@@ -88,13 +88,17 @@ def test_exp2_table():
     assert table[0] == 65280 and table[63] == round(65280 * 2 ** (-63 / 64)) and len(table) == 64
 
 
-def exact_softmax(scores):
-    table = [round(65280 * 2 ** (-f / 64)) for f in range(64)]
+def exact_softmax(scores, table=None, maximum=None):
+    table = table or [round(65280 * 2 ** (-f / 64)) for f in range(64)]
+    maximum = max(scores) if maximum is None else maximum
     probabilities = []
     for score in scores:
-        whole, fraction = divmod(max(scores) - score, 64)
-        probabilities.append(0 if whole > 8 else exact_round(table[fraction], 8 + whole))
+        whole, fraction = divmod((maximum - score) % 65536, 64)
+        exact = min(exact_round(table[fraction], 8 + whole), 255)
+        probabilities.append(0 if score == -32768 else exact)
     total = sum(probabilities)
+    if not total:
+        return probabilities, 0, 0
     exponent = 0
     while total << exponent < 1 << 19:
         exponent += 1
@@ -106,6 +110,29 @@ def exact_softmax(scores):
 def test_softmax(scores):
     probabilities, mult, shift = units.softmax(scores)
     assert (probabilities.tolist(), int(mult), int(shift)) == exact_softmax(scores)
+
+
+@PROPERTY
+@given(
+    st.lists(st.one_of(INT16, st.integers(-600, 0), st.just(-32768)), min_size=1, max_size=40),
+    st.lists(st.one_of(st.integers(0, 65535), st.integers(65408, 65535)), min_size=64, max_size=64),
+    st.one_of(INT16, st.integers(-600, 0)),
+)
+def test_softmax_with_any_table_and_maximum(scores, table, maximum):
+    probabilities, mult, shift = units.softmax(scores, table, maximum)
+    assert (probabilities.tolist(), int(mult), int(shift)) == exact_softmax(scores, table, maximum)
+
+
+def test_softmax_clamps_at_255():
+    for entry in (65407, 65408, 65535):
+        assert units.softmax([0], [entry] * 64)[0].tolist() == [255]
+
+
+@pytest.mark.parametrize("lowest, expected", [(-32767, 255), (-32768, 0)])
+def test_softmax_of_the_lowest_score_and_of_a_masked_one(lowest, expected):
+    probabilities, mult, shift = units.softmax([lowest, -32768, -32768])
+    assert probabilities.tolist() == [expected, 0, 0]
+    assert (mult == 0) == (shift == 0) == (expected == 0)
 
 
 def test_softmax_of_the_longest_row_of_equal_scores():
@@ -126,9 +153,10 @@ def test_reciprocal_of_zero_is_zero():
     assert [int(part) for part in units.reciprocal(0)] == [0, 0]
 
 
-def exact_layernorm(values, gamma, beta, gamma_shift, epsilon):
-    count, total = len(values), sum(values)
-    variance = (count * sum(value * value for value in values) - total * total + epsilon) or 1
+def exact_layernorm(values, gamma, beta, gamma_shift, epsilon, row_moments=None):
+    count = len(values)
+    total, squares = row_moments or (sum(values), sum(value * value for value in values))
+    variance = (count * squares - total * total + epsilon) % 2**56 or 1
     exponent = 0
     while variance << 2 * exponent < 1 << 54:
         exponent += 1
@@ -155,6 +183,21 @@ def exact_layernorm(values, gamma, beta, gamma_shift, epsilon):
 def test_layernorm(values, gamma, beta, gamma_shift, epsilon):
     result = units.layernorm(values, gamma, beta, gamma_shift, epsilon)
     assert result.tolist() == exact_layernorm(values, gamma, beta, gamma_shift, epsilon)
+
+
+@PROPERTY
+@given(
+    st.lists(INT16, min_size=2, max_size=40),
+    st.one_of(st.integers(-(2**27), 2**27 - 1), st.just(-(2**27)), st.integers(-9, 9)),
+    st.one_of(st.integers(0, 2**43 - 1), st.just(2**43 - 1), st.integers(0, 9)),
+    INT16,
+    st.integers(0, 63),
+    st.sampled_from([0, 1, 2**32 - 1]),
+)
+def test_layernorm_with_the_moments_of_other_rows(values, total, squares, gamma, gamma_shift, epsilon):
+    row_moments = np.array(total), np.array(squares)
+    result = units.layernorm(values, gamma, 3, gamma_shift, epsilon, row_moments)
+    assert result.tolist() == exact_layernorm(values, gamma, 3, gamma_shift, epsilon, (total, squares))
 
 
 def test_layernorm_at_its_widest():

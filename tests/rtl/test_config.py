@@ -21,6 +21,7 @@ def test_presets():
         ("array_n", 12, "array_n must be a power of two, not 12"),
         ("array_n", 2, "array_n must be from 4 to 32, not 2"),
         ("scratchpad_bytes", 3 << 18, "scratchpad_bytes must be a power of two"),
+        ("scratchpad_bytes", 1 << 29, "scratchpad_bytes must be from 4096 to 268435456, not 536870912"),
         ("scratchpad_banks", 1, "scratchpad_banks must be from 2 to 32, not 1"),
         ("axi_data_bits", 512, "axi_data_bits must be at most one scratchpad line"),
         ("axi_addr_bits", 65, "axi_addr_bits must be from 16 to 64, not 65"),

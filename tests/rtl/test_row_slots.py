@@ -19,7 +19,7 @@ def test_slots_keep_what_was_written(name):
     async def bench(ctx):
         statistics, factors = {}, {}
         for slot in range(config.row_slots):
-            statistics[slot] = [(rng.randrange(-(1 << 28), 1 << 28), rng.randrange(1 << 43)) for _ in lanes]
+            statistics[slot] = [(rng.randrange(-(1 << 27), 1 << 27), rng.randrange(1 << 43)) for _ in lanes]
             factors[slot] = [(rng.randrange(1 << 16), rng.randrange(1 << 6)) for _ in lanes]
             ctx.set(dut.statistics_write.slot, slot)
             ctx.set(dut.factor_write.slot, slot)

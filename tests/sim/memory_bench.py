@@ -7,7 +7,7 @@ import numpy as np
 from cocotb.triggers import RisingEdge, Timer
 from cocotbext.axi import AxiBus, AxiMaster, AxiResp
 
-from bertha.sim.driver import CLOCK_STEPS
+from bertha.sim.cocotb_transport import CLOCK_STEPS
 from bertha.sim.memory import Memory, Response, Stalls, Trace
 
 BASE, SIZE = 0x4000, 1 << 16
@@ -19,7 +19,7 @@ async def start(dut):
     dut.trace_active.value = 0
     dut.trace_index.value = 0
     memory = Memory(BASE, SIZE)
-    manager = AxiMaster(AxiBus.from_entity(dut), dut.clk, dut.rst)
+    manager = AxiMaster(AxiBus.from_prefix(dut, "m_axi"), dut.clk, dut.rst)
     dut.rst.value = 1
     for _ in range(3):
         await RisingEdge(dut.clk)
@@ -30,8 +30,9 @@ async def start(dut):
 
 async def still(dut):
     """Signals of a manager that does nothing."""
-    for name in ("awvalid", "wvalid", "bready", "arvalid", "rready", "rst", "trace_active"):
-        getattr(dut, name).value = 0
+    dut.rst.value = dut.trace_active.value = 0
+    for name in ("awvalid", "wvalid", "bready", "arvalid", "rready"):
+        getattr(dut, f"m_axi_{name}").value = 0
     memory = Memory(BASE, SIZE)
     await RisingEdge(dut.clk)
     return memory
@@ -118,12 +119,12 @@ async def outside(dut):
 
 async def read_burst(dut, address, beats):
     """Asks for a burst with bare signals."""
-    dut.arid.value, dut.araddr.value, dut.arlen.value = 0, address, beats - 1
-    dut.arsize.value, dut.arburst.value, dut.arvalid.value = 3, 1, 1
+    dut.m_axi_arid.value, dut.m_axi_araddr.value, dut.m_axi_arlen.value = 0, address, beats - 1
+    dut.m_axi_arsize.value, dut.m_axi_arburst.value, dut.m_axi_arvalid.value = 3, 1, 1
     await RisingEdge(dut.clk)
-    while not dut.arready.value:
+    while not dut.m_axi_arready.value:
         await RisingEdge(dut.clk)
-    dut.arvalid.value = 0
+    dut.m_axi_arvalid.value = 0
 
 
 @cocotb.test()
@@ -132,7 +133,7 @@ async def latency(dut, latency):
     """The first data is there `latency` cycles after the address, to the cycle; then a beat a cycle."""
     memory = await still(dut)
     memory.set_timing(latency=latency)
-    dut.rready.value = 1
+    dut.m_axi_rready.value = 1
     await RisingEdge(dut.clk)
     await read_burst(dut, BASE, 8)
     cycles = 0
@@ -141,11 +142,11 @@ async def latency(dut, latency):
         await RisingEdge(dut.clk)
         cycles += 1
         assert cycles < 1000
-        if dut.rvalid.value:
+        if dut.m_axi_rvalid.value:
             arrivals.append(cycles)
-            assert bool(dut.rlast.value) == (len(arrivals) == 8)
+            assert bool(dut.m_axi_rlast.value) == (len(arrivals) == 8)
     assert arrivals == list(range(latency, latency + 8))
-    dut.rready.value = 0
+    dut.m_axi_rready.value = 0
 
 
 @cocotb.test()
@@ -154,27 +155,27 @@ async def bandwidth(dut, bandwidth):
     """Reads and writes together move no more than `bandwidth` bytes a cycle, and no fewer when asked for more."""
     memory = await still(dut)
     memory.set_timing(latency=1, bandwidth=bandwidth)
-    dut.arid.value = dut.awid.value = 0
-    dut.araddr.value = dut.awaddr.value = BASE
-    dut.arlen.value = dut.awlen.value = 15
-    dut.arsize.value = dut.awsize.value = 3
-    dut.arburst.value = dut.awburst.value = 1
-    dut.wstrb.value, dut.wdata.value, dut.wlast.value = 255, 0, 0
+    dut.m_axi_arid.value = dut.m_axi_awid.value = 0
+    dut.m_axi_araddr.value = dut.m_axi_awaddr.value = BASE
+    dut.m_axi_arlen.value = dut.m_axi_awlen.value = 15
+    dut.m_axi_arsize.value = dut.m_axi_awsize.value = 3
+    dut.m_axi_arburst.value = dut.m_axi_awburst.value = 1
+    dut.m_axi_wstrb.value, dut.m_axi_wdata.value, dut.m_axi_wlast.value = 255, 0, 0
     for name in ("arvalid", "awvalid", "wvalid", "rready", "bready"):
-        getattr(dut, name).value = 1
+        getattr(dut, f"m_axi_{name}").value = 1
     beat = 0
     moved = cycles = 0
     for cycle in range(1200):
-        dut.wlast.value = beat % 16 == 15
+        dut.m_axi_wlast.value = beat % 16 == 15
         await RisingEdge(dut.clk)
-        wrote, read = bool(dut.wready.value), bool(dut.rvalid.value)
+        wrote, read = bool(dut.m_axi_wready.value), bool(dut.m_axi_rvalid.value)
         beat += wrote
         if cycle >= 200:
             moved += BEAT * (wrote + read)
             cycles += 1
     assert abs(moved / cycles - bandwidth) < 0.03 * bandwidth
     for name in ("arvalid", "awvalid", "wvalid", "rready", "bready"):
-        getattr(dut, name).value = 0
+        getattr(dut, f"m_axi_{name}").value = 0
     dut.rst.value = 1
     await RisingEdge(dut.clk)
     await RisingEdge(dut.clk)
@@ -186,14 +187,14 @@ async def reset_drops_transfers(dut):
     """After a reset nothing of what was asked for before arrives."""
     memory = await still(dut)
     memory.set_timing(latency=20)
-    dut.rready.value = 1
+    dut.m_axi_rready.value = 1
     await read_burst(dut, BASE, 4)
     dut.rst.value = 1
     await RisingEdge(dut.clk)
     dut.rst.value = 0
     for _ in range(60):
         await RisingEdge(dut.clk)
-        assert not dut.rvalid.value
+        assert not dut.m_axi_rvalid.value
 
 
 async def violation(dut, memory):
@@ -202,7 +203,7 @@ async def violation(dut, memory):
     await RisingEdge(dut.clk)
     found = [sentence.split(": ", 1)[1] for sentence in memory.violations]
     dut.rst.value = 1
-    dut.awvalid.value = dut.wvalid.value = dut.arvalid.value = 0
+    dut.m_axi_awvalid.value = dut.m_axi_wvalid.value = dut.m_axi_arvalid.value = 0
     await RisingEdge(dut.clk)
     await RisingEdge(dut.clk)
     assert found
@@ -212,7 +213,7 @@ async def violation(dut, memory):
 @cocotb.test()
 async def protocol(dut):
     """Every rule that the memory checks is reported when it is broken."""
-    dut.bready.value = dut.rready.value = 1
+    dut.m_axi_bready.value = dut.m_axi_rready.value = 1
 
     memory = await still(dut)
     await read_burst(dut, BASE + 4096 - 64, 9)
@@ -231,31 +232,41 @@ async def protocol(dut):
     memory = await still(dut)
     memory.set_stalls(Stalls(ar=1.0, aw=1.0, w=1.0), seed=1)
     await RisingEdge(dut.clk)
-    dut.araddr.value, dut.arlen.value, dut.arsize.value, dut.arburst.value = BASE, 0, 3, 1
-    dut.arvalid.value = 1
+    dut.m_axi_araddr.value, dut.m_axi_arlen.value, dut.m_axi_arsize.value, dut.m_axi_arburst.value = (
+        BASE,
+        0,
+        3,
+        1,
+    )
+    dut.m_axi_arvalid.value = 1
     await RisingEdge(dut.clk)
     await RisingEdge(dut.clk)
-    dut.araddr.value = BASE + 8
+    dut.m_axi_araddr.value = BASE + 8
     assert "read address changed" in await violation(dut, memory)
 
     memory = await still(dut)
     memory.set_stalls(Stalls(ar=1.0, aw=1.0, w=1.0), seed=1)
     await RisingEdge(dut.clk)
-    dut.wdata.value, dut.wlast.value, dut.wstrb.value, dut.wvalid.value = 1, 0, 255, 1
+    dut.m_axi_wdata.value, dut.m_axi_wlast.value, dut.m_axi_wstrb.value, dut.m_axi_wvalid.value = 1, 0, 255, 1
     await RisingEdge(dut.clk)
     await RisingEdge(dut.clk)
-    dut.wvalid.value = 0
+    dut.m_axi_wvalid.value = 0
     assert "wvalid was withdrawn" in await violation(dut, memory)
 
     memory = await still(dut)
-    dut.awaddr.value, dut.awlen.value, dut.awsize.value, dut.awburst.value = BASE, 1, 3, 1
-    dut.awvalid.value = dut.wvalid.value = dut.wlast.value = 1
+    dut.m_axi_awaddr.value, dut.m_axi_awlen.value, dut.m_axi_awsize.value, dut.m_axi_awburst.value = (
+        BASE,
+        1,
+        3,
+        1,
+    )
+    dut.m_axi_awvalid.value = dut.m_axi_wvalid.value = dut.m_axi_wlast.value = 1
     await RisingEdge(dut.clk)
-    while not dut.awready.value:
+    while not dut.m_axi_awready.value:
         await RisingEdge(dut.clk)
-    dut.awvalid.value = 0
+    dut.m_axi_awvalid.value = 0
     await RisingEdge(dut.clk)
-    while not dut.wready.value:
+    while not dut.m_axi_wready.value:
         await RisingEdge(dut.clk)
     assert "wlast before the last beat" in await violation(dut, memory)
 

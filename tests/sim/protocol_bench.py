@@ -13,7 +13,7 @@ from cocotbext.axi import AxiBus, AxiLiteBus, AxiLiteMaster, AxiRam, AxiResp
 from bertha.rtl.config import preset
 from bertha.rtl.isa import Engine, FaultReason
 from bertha.rtl.registers import IDENTITY, REGISTERS, Access, offset_of
-from bertha.sim.driver import CLOCK_STEPS
+from bertha.sim.cocotb_transport import CLOCK_STEPS
 from tests.sim.programs import FAULTS, GEMM_SHAPES, copy_program, fault_program, gemm_program
 
 CONFIG = preset(os.environ["PRESET"])

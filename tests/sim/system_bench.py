@@ -8,7 +8,8 @@ from cocotb.triggers import RisingEdge
 
 from bertha.errors import AcceleratorFault
 from bertha.rtl.config import preset
-from bertha.sim.driver import Driver
+from bertha.runtime.driver import Driver
+from bertha.sim.cocotb_transport import CocotbTransport
 from bertha.sim.memory import Memory, Response, Stalls, Trace
 from tests.sim.programs import (
     FAULTS,
@@ -27,9 +28,9 @@ TIMEOUT = 200_000
 async def start(dut):
     """A driver of an accelerator that has been reset."""
     print("seed", SEED)
-    driver = Driver(dut)
-    await driver.reset()
-    return driver
+    transport = CocotbTransport(dut)
+    await transport.reset()
+    return Driver(transport)
 
 
 def load(program, **timing):
@@ -104,9 +105,11 @@ async def counters(dut):
     memory, trace = load(program, latency=30), Trace()
     trace.clear()
     written = memory.bytes_written
-    result = await run(driver, program)
+    await driver.start(program.address, program.commands, program.window)
+    doorbell = driver.transport.last_write
+    result = await driver.wait(timeout=TIMEOUT)
     check(memory, program)
-    assert abs(result.cycles - result.elapsed) <= 4
+    assert abs(result.cycles - (driver.transport.interrupted - doorbell)) <= 4
     assert result.commands == program.commands
     assert result.store_busy * CONFIG.axi_data_bytes == memory.bytes_written - written
     for engine in ("load", "store", "gemm", "vector"):
@@ -148,7 +151,7 @@ async def reset(dut, after):
     for _ in range(after):
         await RisingEdge(dut.clk)
     assert not dut.irq.value
-    await driver.reset()
+    await driver.transport.reset()
     assert await driver.read("status") == 0
     memory.bytes[:] = program.before
     await run(driver, program)

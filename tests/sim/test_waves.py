@@ -4,7 +4,7 @@ import pywellen
 
 from bertha.rtl.config import preset
 from bertha.sim.build import build
-from bertha.sim.driver import CLOCK_STEPS
+from bertha.sim.cocotb_transport import CLOCK_STEPS
 from bertha.sim.launch import launch
 
 

@@ -65,6 +65,8 @@ def gemm_tile(
                 value = saturate(base + round_half_up(slope * (value & 255), 8), 16)
             if residual:
                 value = saturate(value + residual[r][c], 16)
+            if statistics and statistics[r][2] == "max":
+                value = max(value, -32767)
             if record.get("mask"):
                 value = -32768
             if statistics:

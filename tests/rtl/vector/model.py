@@ -59,8 +59,8 @@ def softmax(panel, maxima, table):
     for word in panel:
         values = []
         for x, m in zip(word, maxima):
-            i, f = divmod(m - x, 64)
-            values.append(0 if i > 8 else min(255, rhu(table[f], 8 + i)))
+            i, f = divmod((m - x) % 65536, 64)
+            values.append(0 if x == -32768 else min(255, rhu(table[f], 8 + i)))
         out.append(values)
     return out, [softmax_factor(sum(word[lane] for word in out)) for lane in range(len(maxima))]
 

@@ -146,7 +146,7 @@ def test_longest_softmax():
     """4096 equal scores: the sum is 255 * 4096, the largest there is."""
     run = Scenario(Bench(long_config()))
     run.exp2()
-    run.softmax([[7, -32768, 32767, 0]] * 4096)
+    run.softmax([[7, -32767, 32767, 0]] * 4096)
     run.run()
     assert run.bench.factors[run.slot] == [model.softmax_factor(255 * 4096)] * 4
     assert run.bench.cycle < 4096 + 150  # a word a cycle
@@ -171,7 +171,8 @@ def test_softmax_extremes(name):
     run, rng = scenario(name, seed=6)
     lanes = run.lanes
     run.exp2()
-    run.softmax([[-32768] * lanes] * 4)  # a row that is masked altogether: equal probabilities
+    run.softmax([[-32768] * lanes] * 4)  # a row that is masked altogether: no probabilities
+    run.softmax([[-32767] * lanes, [-32768] * lanes] * 2)  # one that is as low as scores can be isn't
     run.softmax([[-32768] * lanes] * 4, maxima=[32767] * lanes)  # nothing is left: sum 0
     run.softmax([[32767 if k == 1 else -32768 for _ in range(lanes)] for k in range(6)])
     # every step of the table at every whole part, up to where P is 0
