@@ -70,7 +70,13 @@ class Settings:
 
 
 def calibration_sentences(encoder, settings=None):
-    """Sentences that scales are set by: film reviews, or random tokens without a tokenizer."""
+    """Sentences that scales are set by: film reviews, or random tokens for random weights.
+
+    Raises
+    ------
+    TextError
+        If a trained model has no tokenizer: scales set by random tokens would be wrong for text.
+    """
     settings = settings or Settings()
     return _sentences(encoder, text.calibration_texts, settings.calibration, settings.length, settings.seed)
 
@@ -207,7 +213,7 @@ def quantize_trace(weights, trace, duplicates, *, following=None, input_scale=No
 
 
 def _sentences(encoder, source, count, length, seed):
-    if encoder.tokenizer_file is None:
+    if encoder.tokenizer_file is None and not encoder.trained:
         return text.random_sentences(encoder, count, length, seed)
     longest = min(length, encoder.config.max_position_embeddings)
     return [text.trim(sentence) for sentence in text.tokenize(encoder, source(count, seed), longest)]
