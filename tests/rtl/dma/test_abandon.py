@@ -32,7 +32,7 @@ async def give_up(ctx, harness, epoch):
     dut = harness.dut
     dut.set_all(ctx, "abort", 1)
     harness.reset_models()
-    await ctx.tick().repeat(60)
+    await ctx.tick().repeat(200)
     working = [ctx.get(signal) for signal in dut.working]
     dut.set_all(ctx, "abandon", 1)
     await ctx.tick()
