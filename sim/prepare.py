@@ -13,7 +13,8 @@ from bertha.golden import integer_model
 from bertha.golden.floating import layer_reference
 from bertha.models import text
 from bertha.models.encoder import load_model
-from bertha.quantize.quantizer import Duplicates, Settings, cached_layer
+from bertha.quantize.cache import cached_layer
+from bertha.quantize.quantizer import Duplicates, Settings
 from bertha.rtl.config import preset
 from bertha.sim.job import Job
 
