@@ -23,6 +23,7 @@ __all__ = [
     "QuantizedNorm",
     "Settings",
     "calibration_sentences",
+    "check_duplicates",
     "evaluation_sentences",
     "quantize_layer",
     "quantize_trace",
@@ -129,6 +130,7 @@ def quantize_trace(weights, trace, duplicates, *, following=None, input_scale=No
     """
     _check_finite(trace)
     hidden = len(weights.output)
+    check_duplicates(duplicates, hidden=hidden, ffn=len(weights.intermediate))
     if input_scale is None:
         input_scale = scaling.norm_input_scale(weights.epsilon, hidden, trace.inputs, trace.attention_sum)
     x16 = integer_model.quantise_input(trace.inputs, input_scale).astype(np.int64)
@@ -205,6 +207,16 @@ def quantize_trace(weights, trace, duplicates, *, following=None, input_scale=No
     )
     del parts["context_scales"], parts["hidden_scales"]
     return QuantizedLayer(**parts)
+
+
+def check_duplicates(duplicates, *, hidden, ffn) -> None:
+    """UserError if a layer of this size has fewer channels than are to be duplicated."""
+    for point in fields(duplicates):
+        count, channels = getattr(duplicates, point.name), ffn if point.name == "down" else hidden
+        if count > channels:
+            raise UserError(
+                f"duplicates of {point.name} must be at most its {channels} channels, not {count}"
+            )
 
 
 def _sentences(encoder, source, count, length, seed):
