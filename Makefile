@@ -35,8 +35,8 @@ verilog: $(INSTALLED) ## write the accelerator's Verilog, manifest and C header 
 bench-sim: $(INSTALLED) ## measure the simulation's speed under cocotb against a bare C++ loop
 	@$(RUN) -m bertha bench $(options)
 
-fpga-report: $(INSTALLED) ## place and route the accelerator for an ECP5-85F (PRESET=)
-	@$(RUN) -m bertha fpga report $(preset)
+fpga-report: $(INSTALLED) ## place and route the accelerator for an ECP5-85F (PRESET=, PACK_ONLY=1)
+	@$(RUN) -m bertha fpga report $(preset) $(if $(filter-out 0,$(PACK_ONLY)),--pack-only)
 
 lint: $(INSTALLED) ## check the style of the Python sources
 	@$(RUN) -m ruff check .

@@ -10,10 +10,15 @@ from bertha.rtl.config import PRESETS
 
 def add_arguments(parser) -> None:
     actions = parser.add_subparsers(dest="action", required=True, metavar="action")
-    report = actions.add_parser("report", help="synthesise, place and route, and print the figures")
+    report = actions.add_parser(
+        "report", allow_abbrev=False, help="synthesise, place and route, and print the figures"
+    )
     report.add_argument("--preset", default="edge8", help=f"one of {', '.join(PRESETS)} (default: edge8)")
     report.add_argument("--component", default="top", help=f"one of {', '.join(COMPONENTS)} (default: top)")
-    report.add_argument("--seed", type=int, default=1, help="of the placer (default: 1)")
+    report.add_argument(
+        "--pack-only", action="store_true", help="only the cells used: neither place nor route"
+    )
+    report.add_argument("--seed", type=int, default=1, help="of the placer, from 0 (default: 1)")
     report.add_argument(
         "--depth", type=int, default=1, help="levels of components to tell apart (default: 1)"
     )
@@ -26,6 +31,7 @@ def run(options) -> int:
         device=ECP5_85F,
         seed=options.seed,
         depth=options.depth,
+        pack_only=options.pack_only,
     )
     print_report(result, Console())
     print(f"written to {path}")
