@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+from collections import Counter
 
 from bertha.fpga.harness import Harness
 from bertha.fpga.netlist import SOURCE, Owners, count_cells, netlist_cells, synthesis_script
@@ -21,7 +22,7 @@ PLACEMENT_DENSITY = 0.75
 the router has to tear out more of what it routed."""
 
 
-def synthesise(component, *, folder, depth, phase):
+def synthesise(component, *, folder, depth, phase) -> dict[str, Counter]:
     """Writes `component` in its harness as Verilog and maps it to ECP5 cells, below `folder`.
 
     A netlist that is there already, of the same Verilog and script by the same Yosys, is used again.
@@ -65,7 +66,7 @@ def synthesise(component, *, folder, depth, phase):
         return count_cells(netlist_cells(netlist, TOP), Owners(verilog, depth))
 
 
-def totals(counts):
+def totals(counts) -> dict[str, int]:
     """The sum of the figures by component, as cells of the device (`Device.capacity`)."""
     total = {name: sum(count[name] for count in counts.values()) for name in
              ("lut4", "ff", "block_ram", "dsp", "lut_ram")}  # fmt: skip
@@ -96,7 +97,7 @@ def _used(report, device):
     return {name: report["utilization"][name]["used"] for name in device.capacity}
 
 
-def pack(*, folder, device, phase):
+def pack(*, folder, device, phase) -> dict[str, dict]:
     """Packs `folder`'s netlist into the cells of `device`, without placing them.
 
     Returns
@@ -108,7 +109,7 @@ def pack(*, folder, device, phase):
     return {"used": _used(report, device)}
 
 
-def place_and_route(*, folder, device, seed, phase):
+def place_and_route(*, folder, device, seed, phase) -> dict:
     """Packs, places and routes `folder`'s netlist on `device`.
 
     Returns

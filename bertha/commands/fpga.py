@@ -2,6 +2,7 @@
 
 from rich.console import Console
 
+from bertha.arguments import integer
 from bertha.fpga.components import COMPONENTS
 from bertha.fpga.device import ECP5_85F
 from bertha.fpga.report import make_report, print_report
@@ -18,9 +19,9 @@ def add_arguments(parser) -> None:
     report.add_argument(
         "--pack-only", action="store_true", help="only the cells used: neither place nor route"
     )
-    report.add_argument("--seed", type=int, default=1, help="of the placer, from 0 (default: 1)")
+    report.add_argument("--seed", type=integer, default=1, help="of the placer, from 0 (default: 1)")
     report.add_argument(
-        "--depth", type=int, default=1, help="levels of components to tell apart (default: 1)"
+        "--depth", type=integer, default=1, help="levels of components to tell apart (default: 1)"
     )
 
 

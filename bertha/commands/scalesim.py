@@ -1,6 +1,5 @@
 """Cycles of a layer's matrix products according to SCALE-Sim, for the results page."""
 
-import fcntl
 import json
 import os
 import subprocess
@@ -10,12 +9,13 @@ from dataclasses import dataclass
 from rich.console import Console
 from rich.table import Table
 
+from bertha.arguments import within
 from bertha.errors import ToolError, UserError
 from bertha.folders import BUILD, PACKAGE
+from bertha.locks import locked
 
 REQUIREMENTS = ("scalesim==3.0.0", "numpy<2", "pandas<3")  # an environment of its own: ours has NumPy 2
 SCRIPT = PACKAGE / "scalesim_cycles.py"
-LARGEST_ARRAY, LARGEST_SEQ = 128, 4096
 
 
 @dataclass(frozen=True)
@@ -49,23 +49,21 @@ def add_arguments(parser) -> None:
         help=f"of {', '.join(SHAPES)} (default: minilm base)",
     )
     parser.add_argument(
-        "--arrays", nargs="+", type=int, default=[16, 32], help="sides of the array (default: 16 32)"
+        "--arrays",
+        nargs="+",
+        type=within(1, 128),
+        default=[16, 32],
+        help="sides of the array (default: 16 32)",
     )
-    parser.add_argument("--seq", type=int, default=128, help="tokens (default: 128)")
+    parser.add_argument("--seq", type=within(1, 4096), default=128, help="tokens (default: 128)")
 
 
 def run(options) -> int:
     for name in options.models:
         if name not in SHAPES:
             raise UserError(f"model must be one of {', '.join(SHAPES)}, not {name!r}")
-    for side in options.arrays:
-        if not 1 <= side <= LARGEST_ARRAY:
-            raise UserError(f"array must be from 1 to {LARGEST_ARRAY}, not {side}")
-    if not 1 <= options.seq <= LARGEST_SEQ:
-        raise UserError(f"seq must be from 1 to {LARGEST_SEQ} tokens, not {options.seq}")
     rows = [(name, side) for name in options.models for side in options.arrays]
-    with Console(stderr=True).status("installing SCALE-Sim into an environment of its own"):
-        python = _environment(BUILD / "scalesim")
+    python = _environment(BUILD / "scalesim")
     table = _table(options.seq)
     with Console(stderr=True).status("") as status:
         for name, side in rows:
@@ -111,12 +109,12 @@ def _environment(folder):
     """The Python of an environment with SCALE-Sim in `folder`, made unless it is there and whole."""
     python, mark = folder / "bin" / "python", folder / "requirements"
     folder.mkdir(parents=True, exist_ok=True)
-    with open(folder.parent / ".scalesim.lock", "w", encoding="utf-8") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+    with locked(folder.parent / ".scalesim.lock", "installs SCALE-Sim"):
         asked = "\n".join([*REQUIREMENTS, sys.version, str(folder)])
         if mark.exists() and mark.read_text(encoding="utf-8") == asked:
             return python
         mark.unlink(missing_ok=True)
+        print("installing SCALE-Sim into an environment of its own ...", file=sys.stderr, flush=True)
         log = folder.parent / "scalesim.log"
         with open(log, "w", encoding="utf-8") as output:
             for command in (

@@ -62,13 +62,18 @@ def test_the_table(monkeypatch, tmp_path, capsys):
     ("arguments", "sentence"),
     [
         (["--models", "tiny"], "model must be one of minilm, base, large, not 'tiny'"),
-        (["--arrays", "0"], "array must be from 1 to 128, not 0"),
-        (["--seq", "4097"], "seq must be from 1 to 4096 tokens, not 4097"),
+        (["--arrays", "0"], "must be an integer from 1 to 128, not 0"),
+        (["--seq", "4097"], "must be an integer from 1 to 4096, not 4097"),
     ],
 )
 def test_bad_options(arguments, sentence, capsys):
-    assert main(["scalesim", *arguments]) == 2
-    assert capsys.readouterr().err == f"error: {sentence}\n"
+    try:
+        code = main(["scalesim", *arguments])
+    except SystemExit as end:
+        code = end.code
+    assert code == 2
+    error = capsys.readouterr().err
+    assert sentence in error and error.count("\n") == 1
 
 
 def test_what_fails_is_one_sentence(monkeypatch, tmp_path, capsys):

@@ -202,7 +202,7 @@ def test_pack_only_stops_after_packing(options, called, line, tools, tmp_path, m
         (["--component", "cache"], "component must be one of top, gemm, "),
         (["--seed", "-1"], "seed must be from 0 to 2147483647, not -1"),
         (["--seed", str(2**31)], "seed must be from 0 to 2147483647, not 2147483648"),
-        (["--seed", "one"], "invalid int value: 'one'"),
+        (["--seed", "one"], "--seed must be an integer, not 'one'"),
         (["--depth", "0"], "depth must be at least 1, not 0"),
         (["--depth", "-2"], "depth must be at least 1, not -2"),
         (["--pack"], "unrecognized arguments: --pack"),
