@@ -17,7 +17,7 @@ COMPONENTS = {
     "vector": VectorEngine,
     "dma": Dma,
     "control": Control,
-    "scratchpad": lambda config: Scratchpad(config, readers=7, writers=3),
+    "scratchpad": Scratchpad,
     "row_slots": RowSlots,
 }
 

@@ -67,7 +67,7 @@ class Bertha(wiring.Component):
         config = self.config
         m.submodules.control = control = Control(config)
         m.submodules.dma = dma = Dma(config)
-        m.submodules.scratchpad = scratchpad = Scratchpad(config, readers=7, writers=3)
+        m.submodules.scratchpad = scratchpad = Scratchpad(config)
         m.submodules.row_slots = row_slots = RowSlots(config)
         gemm = GemmEngine(config)
         vector = VectorEngine(config)

@@ -16,6 +16,11 @@ from bertha.rtl.signatures import bank_write, read_port
 
 __all__ = ["Scratchpad"]
 
+READERS = 7
+"""The accelerator's: GEMM's A, B, residuals and column records, the vector engine's source and records, stores."""
+WRITERS = 3
+"""The accelerator's: loads, GEMM, vector engine."""
+
 
 class Scratchpad(wiring.Component):
     """Single-port banks, `readers` read ports and `writers` write ports.
@@ -39,7 +44,7 @@ class Scratchpad(wiring.Component):
 
     latency = Bank.latency + 4
 
-    def __init__(self, config, *, readers, writers):
+    def __init__(self, config, *, readers=READERS, writers=WRITERS):
         self._config = config
         super().__init__(
             {
