@@ -182,7 +182,8 @@ def test_nothing_is_at_hand_after_a_reset():
         ctx.set(dut.reset, 1)
         await ctx.tick()
         ctx.set(dut.reset, 0)
-        await dut.feed(ctx, [(0, MOMENTS, 0, [[4] * N], [0])])
+        # A tile without statistics writes nothing.
+        await dut.feed(ctx, [(5, NONE, 0, [[9] * N], [0]), (0, MOMENTS, 0, [[4] * N], [0])])
         assert await dut.read(ctx, 0) == [(7, 25)] * N
 
     run(dut, bench)
