@@ -71,7 +71,7 @@ async def a_gemm_of_billions_of_cycles(dut):
 async def a_memory_that_is_late(dut, after, answers_come):
     """Reads and writes are under way when it falls silent; what it owes comes never in time, or too late."""
     driver = await start(dut)
-    program = copy_program(CONFIG, seed=SEED, rows=30)
+    program = copy_program(CONFIG, seed=SEED)
     memory = load(program, latency=20)
     await driver.start(program.address, program.commands, program.window)
     await cycles(dut, after)
