@@ -4,7 +4,7 @@ import cocotb
 from cocotb.triggers import First, RisingEdge, Timer
 
 from bertha.rtl.isa import Engine, FaultReason, Opcode, encode, semaphore
-from bertha.sim.driver import CLOCK_STEPS
+from bertha.sim.cocotb_transport import CLOCK_STEPS
 from tests.sim.programs import copy_program, gemm_program
 from tests.sim.system_bench import CONFIG, SEED, check, load, run, start
 
@@ -71,7 +71,7 @@ async def a_gemm_of_billions_of_cycles(dut):
 async def a_memory_that_is_late(dut, after, answers_come):
     """Reads and writes are under way when it falls silent; what it owes comes never in time, or too late."""
     driver = await start(dut)
-    program = copy_program(CONFIG, seed=SEED, rows=30)
+    program = copy_program(CONFIG, seed=SEED)
     memory = load(program, latency=20)
     await driver.start(program.address, program.commands, program.window)
     await cycles(dut, after)
