@@ -15,7 +15,7 @@ from bertha.runtime.driver import Driver
 from bertha.runtime.transport import complete
 from bertha.sim.build import build
 from bertha.sim.library import LibraryTransport
-from bertha.sim.memory import Response, Stalls
+from bertha.sim.memory import AddressWaits, Manners, Response, Stalls
 from tests.fuzz.damage import ANY, Expected, damage, fields_of, ruin, stored
 from tests.fuzz.generate import draw_case
 
@@ -44,6 +44,7 @@ class _Timing:
     outstanding: int
     stalls: Stalls
     seed: int
+    manners: Manners = Manners()
 
     def put_on(self, memory):
         memory.set_timing(
@@ -53,10 +54,12 @@ class _Timing:
             outstanding=self.outstanding,
         )
         memory.set_stalls(self.stalls, seed=self.seed)
+        memory.set_manners(self.manners)
 
     def cycles(self, code, config):
         """About the cycles that a program takes at most, one command after the other."""
         stalls = 1 - max(vars(self.stalls).values())
+        stalls /= 1 + 3 * self.manners.silence * self.manners.silence_cycles
         beat = max(1, config.axi_data_bytes / self.bandwidth) / stalls * config.beats_per_line
         burst = (self.latency + self.write_latency) + 10 / stalls
         total = 1000.0
@@ -91,6 +94,18 @@ def _draw_timing(random):
         outstanding=one_of(1, 2, 8, 64),
         stalls=Stalls(odds(), odds(), odds(), odds(), odds()),
         seed=int(random.integers(1 << 30)),
+        manners=_draw_manners(random) if random.random() < 0.6 else Manners(),
+    )
+
+
+def _draw_manners(random):
+    waits = AddressWaits(int(random.integers(len(AddressWaits))))
+    return Manners(
+        interleave=bool(random.integers(2)),
+        address_waits=waits,
+        early_beats=256 if waits == AddressWaits.DATA_TAKEN else int(random.choice([0, 1, 7, 256])),
+        silence=float(random.choice([0, 0, 0.001, 0.02])),
+        silence_cycles=int(random.integers(1, 200)),
     )
 
 
