@@ -14,7 +14,7 @@ import importlib
 _HOMES = {
     "AcceleratorFault": "bertha.errors",
     "Config": "bertha.rtl.config",
-    "LayerOptions": "bertha.sim.prepare",
+    "LayerOptions": "bertha.sim.options",
     "PRESETS": "bertha.rtl.config",
     "SimulationError": "bertha.errors",
     "ToolError": "bertha.errors",

@@ -1,8 +1,13 @@
 """The command `bertha`: one parser, one way to tell errors, one file a command in `bertha/commands`."""
 
 import argparse
+import contextlib
 import importlib
+import os
+import re
+import signal
 import sys
+import threading
 
 from bertha.errors import DriverError, SimulationError, ToolError, UserError
 
@@ -22,7 +27,12 @@ COMMANDS = {
 
 class _Parser(argparse.ArgumentParser):
     def error(self, message):
+        message = re.sub(r"^argument (\S+): must ", r"\1 must ", message)
         self.exit(2, f"error: {message} (see {self.prog} --help)\n")
+
+
+class _Ended(BaseException):
+    """A signal asks this process to end: like an interrupt, it stops whatever runs."""
 
 
 def _parser(chosen):
@@ -44,18 +54,62 @@ def main(arguments=None):
     -------
     int
         Exit code: 0 for success; 1 if something failed (a tool, a simulation, a comparison); 2 for bad
-        input; 130 if interrupted.
+        input or a file that can't be used; 128 and the signal's number if it was told to end: 130 for an
+        interrupt, 141 if nobody reads the output any more.
     """
     arguments = sys.argv[1:] if arguments is None else list(arguments)
     chosen = next((argument for argument in arguments if not argument.startswith("-")), None)
-    options = _parser(chosen).parse_args(arguments)
     try:
-        return options.run(options)
+        with _ended_by(signal.SIGTERM, signal.SIGHUP):
+            options = _parser(chosen).parse_args(arguments)
+            code = options.run(options)
+            if sys.stdout:
+                sys.stdout.flush()
+            return code
     except UserError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 2
+        return _fail(2, str(error))
     except (ToolError, DriverError, SimulationError) as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 1
+        return _fail(1, str(error))
+    except BrokenPipeError:
+        _drop_output()
+        return 128 + signal.SIGPIPE
+    except OSError as error:
+        if error.strerror is None:
+            raise
+        if error.filename is None:
+            _drop_output()
+        return _fail(2, f"{error.filename or 'the output'} can't be used: {error.strerror}")
     except KeyboardInterrupt:
-        return 130
+        return _fail(128 + signal.SIGINT, "interrupted")
+    except _Ended as end:
+        return _fail(128 + end.args[0], "told to end")
+
+
+def _drop_output():
+    """What is still to be written to standard output goes nowhere, instead of failing once more at the end."""
+    with contextlib.suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _fail(code, sentence):
+    print(f"error: {sentence}", file=sys.stderr)
+    return code
+
+
+@contextlib.contextmanager
+def _ended_by(*signals):
+    """Raises `_Ended` in this thread when one of the signals arrives."""
+
+    def end(number, frame):
+        raise _Ended(number)
+
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    heeded = [number for number in signals if signal.getsignal(number) != signal.SIG_IGN]  # nohup ignores one
+    before = {number: signal.signal(number, end) for number in heeded}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

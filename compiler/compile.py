@@ -46,10 +46,11 @@ def compile_layer(layer, config, *, seq, name="layer0", base=0, model="the layer
     layout = LayerLayout(layer, config, seq=seq, image=image)
     names = [preset for preset, other in PRESETS.items() if other == config]
     plan = make_plan(layout, config, name=model, preset=names[0] if names else "")
-    context_address = None
+    scratch = []
     if plan.spill:
-        context_address = image.reserve(panel_count(seq, config.array_n) * layout.context.k * config.array_n)
-    emitter = Emitter(config, layout, plan, name, context_address)
+        size = panel_count(seq, config.array_n) * layout.context.k * config.array_n
+        scratch.append((image.reserve(size), size))
+    emitter = Emitter(config, layout, plan, name, scratch[0][0] if plan.spill else None)
     emit_attention(emitter)
     emit_feedforward(emitter)
     commands = synchronise(emitter.commands, config, dram_base=base, dram_end=image.end)
@@ -59,6 +60,7 @@ def compile_layer(layer, config, *, seq, name="layer0", base=0, model="the layer
         pieces=image.pieces,
         program_address=image.reserve(COMMAND_BYTES * len(commands)),
         window=(base, image.end),
+        scratch=scratch,
         x16=layout.x16,
         x8=layout.x8,
         mask_address=layout.mask_address,

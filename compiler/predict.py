@@ -4,6 +4,7 @@ One pass in program order suffices, since a command only ever waits for commands
 choose schedules and to see where time goes; the RTL's counters are the measure.
 """
 
+import math
 from collections import defaultdict
 from dataclasses import dataclass
 
@@ -12,6 +13,7 @@ from bertha.rtl.isa import COMMAND_BYTES, Engine, Opcode
 __all__ = ["Prediction", "Timing", "predict", "vector_cycles"]
 
 WORD_CYCLES = 2  # of a vector pass, measured while the array works: they share the scratchpad
+PREFETCHED_COMMANDS = 4  # rtl/control/fetcher.py
 PASS_CYCLES = 20  # that a vector pass takes beside its words
 SCALE_CYCLES = {Opcode.SOFTMAX: 30, Opcode.LAYERNORM: 91}  # 1/sum, 1/deviation (rtl/vector/row_scale.py)
 
@@ -28,12 +30,14 @@ class Timing:
     Attributes
     ----------
     memory : from an address to its first beat, and from a last beat to its acknowledgement
+    bandwidth : of the memory in bytes a cycle, reads and writes together; None: whatever the bus can move
     dispatch : from a command's fetch to its engine
     drain : from a tile's last drained column to its post1
     semaphore : from a post to the start of who waited for it
     """
 
     memory: int = 100
+    bandwidth: float | None = None
     dispatch: int = 8
     drain: int = 16
     semaphore: int = 4
@@ -74,6 +78,7 @@ def predict(program, timing=None):
 class _Model:
     def __init__(self, program, timing):
         self._program, self._timing = program, timing
+        self._beat = max(1, program.config.axi_data_bytes / (timing.bandwidth or math.inf))  # cycles
         self._units = defaultdict(list)  # by semaphore: when each unit was posted
         self._taken = defaultdict(int)
         self._free = dict.fromkeys(Engine, 0)  # when an engine can start its next command
@@ -85,11 +90,12 @@ class _Model:
 
     def run(self):
         config, timing = self._program.config, self._timing
-        fetched = timing.memory
+        fetch = self._transfer(COMMAND_BYTES, self._beats(COMMAND_BYTES), PREFETCHED_COMMANDS)
+        fetched = timing.memory + self._beats(COMMAND_BYTES) - fetch
         spans = []
         for number, command in enumerate(self._program.commands):
             engine = command.engine
-            fetched += max(COMMAND_BYTES // config.axi_data_bytes, 1)
+            fetched += fetch
             if engine == Engine.SEQUENCER:
                 fetched = max(fetched, self._last_done)
                 spans.append((fetched, fetched))
@@ -106,7 +112,7 @@ class _Model:
             self._last_done = max(self._last_done, end)
             spans.append((start, end))
         macs = self._program.macs
-        cycles = self._last_done
+        cycles = max(self._last_done, self._memory_cycles())
         return Prediction(
             cycles=cycles,
             busy={engine.name.lower(): cycles for engine, cycles in self._busy.items()},
@@ -115,6 +121,23 @@ class _Model:
             spans=spans,
             idle=sorted(self._idle, reverse=True),
         )
+
+    def _beats(self, nbytes):
+        """Cycles that so many bytes take on the bus."""
+        return math.ceil(max(1, nbytes / self._program.config.axi_data_bytes) * self._beat)
+
+    def _transfer(self, nbytes, cycles, outstanding):
+        """Cycles from one transfer of so many bytes to the next: `outstanding` bursts are in flight at most."""
+        config = self._program.config
+        bursts = math.ceil(nbytes / (config.burst_beats * config.axi_data_bytes))
+        return max(cycles, math.ceil(bursts * self._timing.memory / outstanding))
+
+    def _memory_cycles(self):
+        """Cycles that the memory needs for everything that is moved, since all share its bandwidth."""
+        if self._timing.bandwidth is None:
+            return 0
+        moved = sum(command.dram_bytes + COMMAND_BYTES for command in self._program.commands)
+        return self._timing.memory + math.ceil(moved / self._timing.bandwidth)
 
     def _wait(self, command, name, time):
         field = command.get(name)
@@ -134,7 +157,9 @@ class _Model:
         if command.opcode == Opcode.GEMM:
             return self._gemm(command, number, start)
         if engine in self._bus and command.get("lines"):
-            beats = command.get("lines") * command.get("rows") * config.beats_per_line
+            nbytes = command.get("lines") * config.line_bytes
+            row = self._transfer(nbytes, self._beats(nbytes), config.outstanding_bursts)
+            beats = command.get("rows") * row
             first = max(start + timing.memory * (engine == Engine.LOAD), self._bus[engine])
             self._bus[engine] = first + beats
             done = first + beats + timing.memory * (engine == Engine.STORE)

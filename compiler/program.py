@@ -1,6 +1,7 @@
 """A compiled program: commands, the DRAM image they work on, and where inputs and outputs lie in it."""
 
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 
@@ -8,7 +9,33 @@ from bertha.compiler.layout.panels import pack, panel_count, unpack
 from bertha.rtl.config import Config
 from bertha.rtl.isa import COMMAND_BYTES, COMMANDS, Opcode, encode
 
-__all__ = ["Command", "Operand", "Program"]
+__all__ = ["Command", "Operand", "Program", "Work"]
+
+
+class Work(NamedTuple):
+    """The model's own multiply-accumulates in a tile: those of the tokens of `rows` (with those of `keys`).
+
+    Attributes
+    ----------
+    each : int
+        Multiply-accumulates of one token, or of a pair of a token and a key; duplicated columns aren't counted.
+    rows : range
+        Tokens.
+    keys : range or None
+        Tokens that each of the rows meets, in attention.
+    """
+
+    each: int
+    rows: range
+    keys: range | None = None
+
+    def macs(self, mask=None):
+        """Multiply-accumulates of all tokens, or of those alone that are true in `mask`, a bool [S]."""
+
+        def count(tokens):
+            return len(tokens) if mask is None else int(np.count_nonzero(mask[tokens.start : tokens.stop]))
+
+        return self.each * count(self.rows) * (1 if self.keys is None else count(self.keys))
 
 
 @dataclass(kw_only=True)
@@ -22,8 +49,8 @@ class Command:
         By the names of `bertha.rtl.isa.COMMANDS`; what is absent is zero.
     name : str
         The operation, e.g. "layer0.scores.head3".
-    macs : int
-        Multiply-accumulates of the model in it: padding and duplicated columns aren't counted.
+    work : tuple of Work
+        The model's own arithmetic in each tile; empty if there is none.
     residue_words : tuple of int
         Flagged columns of each tile (GEMM) or of the pass (LAYERNORM, QUANTIZE).
     dram_bytes : int
@@ -33,7 +60,7 @@ class Command:
     opcode: Opcode
     fields: dict
     name: str
-    macs: int = 0
+    work: tuple = ()
     residue_words: tuple = ()
     dram_bytes: int = 0
 
@@ -45,6 +72,10 @@ class Command:
     def tiles(self):
         """Tiles of a GEMM; 1 for every other command."""
         return self.fields["count"] if self.opcode == Opcode.GEMM else 1
+
+    def macs(self, mask=None):
+        """The model's own multiply-accumulates in it, of all S tokens or of those that are true in `mask`."""
+        return sum(work.macs(mask) for work in self.work)
 
     def get(self, name):
         """Value of a field; zero if it isn't set."""
@@ -102,6 +133,9 @@ class Program:
     program_address : int
     window : (int, int)
         First byte of DRAM that is accessed, and first byte after.
+    scratch : list of (int, int)
+        First byte and bytes of every region of DRAM that the program uses for itself: what is there doesn't
+        matter before, and isn't a result after.
     x16, x8 : Operand
         Inputs: the int16 layer input [S, hidden]; its int8 operand with the residues of the flagged features
         behind the features (`bertha.golden.integer_model.quantise_operand`).
@@ -112,7 +146,8 @@ class Program:
     name : str
     plan : Plan
 
-    The last five are None in a program that wasn't compiled from a layer: all its data is in `pieces`.
+    From `x16` to `output16` and `plan` are None in a program that wasn't compiled from a layer: all its data is
+    in `pieces`, and it stores into `scratch`.
     """
 
     config: Config
@@ -120,6 +155,7 @@ class Program:
     pieces: list
     program_address: int
     window: tuple
+    scratch: list = field(default_factory=list)
     x16: Operand | None = None
     x8: Operand | None = None
     mask_address: int | None = None
@@ -138,8 +174,8 @@ class Program:
 
     @property
     def macs(self):
-        """The model's own multiply-accumulates."""
-        return sum(command.macs for command in self.commands)
+        """The model's own multiply-accumulates, those of padding tokens among them."""
+        return sum(command.macs() for command in self.commands)
 
     @property
     def inputs(self):
@@ -153,6 +189,13 @@ class Program:
             (self.x8.address, self.x8.nbytes(n)),
             (self.mask_address, records),
         ]
+
+    @property
+    def stores(self):
+        """Regions of DRAM, as (first byte, bytes), that the program may change: results and scratch."""
+        if self.output16 is None:
+            return list(self.scratch)
+        return [(self.output16.address, self.output16.nbytes(self.config.array_n)), *self.scratch]
 
     def input_pieces(self, *, x16, x8, mask=None):
         """Pieces of DRAM for one sequence.

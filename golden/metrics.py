@@ -30,6 +30,7 @@ def agreement(result, reference, mask=None):
         result, reference = result[real], reference[real]
     lengths = np.linalg.norm(result, axis=1) * np.linalg.norm(reference, axis=1)
     cosine = (result * reference).sum(axis=1) / np.maximum(lengths, np.finfo(np.float64).tiny)
+    cosine[~result.any(axis=1) & ~reference.any(axis=1)] = 1  # zero where zero is right
     error = result - reference
     noise = np.square(error).sum()
     snr = 10 * np.log10(np.square(reference).sum() / noise) if noise else np.inf

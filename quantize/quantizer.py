@@ -7,12 +7,13 @@ W8A8 with an int16 residual stream and static scales. In order: every int8 opera
 
 import hashlib
 import inspect
-from dataclasses import astuple, dataclass, field, replace
+from dataclasses import astuple, dataclass, field, fields, replace
 from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
 
+from bertha.errors import UserError
 from bertha.golden import floating, integer_model, layer, units
 from bertha.golden.layer import QuantizedLayer, QuantizedLinear, QuantizedNorm, load_layer, save_layer
 from bertha.models import text
@@ -30,6 +31,8 @@ __all__ = [
     "quantize_layer",
     "quantize_trace",
 ]
+
+LOWEST_PRE_ACTIVATION = -8.0
 
 LOG2_UNITS = 64 / np.log(2)
 """Score units (1/64 of log2) in one natural unit."""
@@ -67,7 +70,13 @@ class Settings:
 
 
 def calibration_sentences(encoder, settings=None):
-    """Sentences that scales are set by: film reviews, or random tokens without a tokenizer."""
+    """Sentences that scales are set by: film reviews, or random tokens for random weights.
+
+    Raises
+    ------
+    TextError
+        If a trained model has no tokenizer: scales set by random tokens would be wrong for text.
+    """
     settings = settings or Settings()
     return _sentences(encoder, text.calibration_texts, settings.calibration, settings.length, settings.seed)
 
@@ -123,20 +132,25 @@ def quantize_trace(weights, trace, duplicates, *, following=None, input_scale=No
     input_scale : float, optional
         LSB of the int16 input; by default from the trace.
     """
+    _check_finite(trace)
+    hidden = len(weights.output)
     if input_scale is None:
-        input_scale = scaling.wide_scale(trace.inputs, trace.attention_sum)
+        input_scale = scaling.norm_input_scale(weights.epsilon, hidden, trace.inputs, trace.attention_sum)
     x16 = integer_model.quantise_input(trace.inputs, input_scale).astype(np.int64)
     parts = {
-        "hidden": weights.query.shape[1],
+        "hidden": hidden,
         "heads": weights.heads,
-        "head_dim": weights.query.shape[1] // weights.heads,
+        "head_dim": hidden // weights.heads,
         "ffn": weights.down.shape[1],
         "input_scale": input_scale,
-        "middle_scale": scaling.wide_scale(trace.attention_out, trace.ffn_sum),
+        "middle_scale": scaling.norm_input_scale(weights.epsilon, hidden, trace.attention_out, trace.ffn_sum),
         "output_scale": scaling.wide_scale(trace.outputs),
     }
     operand = scaling.operand_scales(
-        trace.inputs, np.concatenate([weights.query, weights.key, weights.value]), duplicates.projections
+        trace.inputs,
+        np.concatenate([weights.query, weights.key, weights.value]),
+        duplicates.projections,
+        finest=input_scale,
     )
     parts["input_quantize"] = _quantize_pass(operand, input_scale)
     x8 = integer_model.quantise_operand(x16, parts["input_quantize"])
@@ -147,7 +161,7 @@ def quantize_trace(weights, trace, duplicates, *, following=None, input_scale=No
         [integer_model.run_attention(attention, part)["context"] for part in _by_sentence(x8, trace.lengths)]
     )
     parts["output"] = _wide_linear(
-        weights.output,
+        weights.output * weights.value.any(axis=1),
         parts["context_scales"],
         context8,
         trace.attention_sum - trace.inputs,
@@ -155,7 +169,9 @@ def quantize_trace(weights, trace, duplicates, *, following=None, input_scale=No
     )
     attention_sum = integer_model.add_linear(context8, parts["output"], x16)
 
-    operand = scaling.operand_scales(trace.attention_out, weights.intermediate, duplicates.intermediate)
+    operand = scaling.operand_scales(
+        trace.attention_out, weights.intermediate, duplicates.intermediate, finest=parts["middle_scale"]
+    )
     parts["attention_norm"] = _norm(
         weights.attention_gamma,
         weights.attention_beta,
@@ -168,7 +184,7 @@ def quantize_trace(weights, trace, duplicates, *, following=None, input_scale=No
     parts |= _intermediate(weights, trace, operand, middle8, duplicates.down)
     hidden8 = integer_model.run_hidden(SimpleNamespace(**parts), middle8)
     parts["down"] = _wide_linear(
-        weights.down,
+        weights.down * weights.intermediate.any(axis=1),
         parts["hidden_scales"],
         hidden8,
         trace.ffn_sum - trace.attention_out,
@@ -183,7 +199,12 @@ def quantize_trace(weights, trace, duplicates, *, following=None, input_scale=No
         weights.output_gamma,
         weights.output_beta,
         weights.epsilon,
-        scaling.operand_scales(trace.outputs, consumer, 0 if following is None else duplicates.projections),
+        scaling.operand_scales(
+            trace.outputs,
+            consumer,
+            0 if following is None else duplicates.projections,
+            finest=parts["output_scale"],
+        ),
         in_scale=parts["middle_scale"],
         out_scale=parts["output_scale"],
     )
@@ -192,7 +213,7 @@ def quantize_trace(weights, trace, duplicates, *, following=None, input_scale=No
 
 
 def _sentences(encoder, source, count, length, seed):
-    if encoder.tokenizer_file is None:
+    if encoder.tokenizer_file is None and not encoder.trained:
         return text.random_sentences(encoder, count, length, seed)
     longest = min(length, encoder.config.max_position_embeddings)
     return [text.trim(sentence) for sentence in text.tokenize(encoder, source(count, seed), longest)]
@@ -202,29 +223,36 @@ def _by_sentence(values, lengths):
     return np.split(values, np.cumsum(lengths)[:-1])
 
 
+def _check_finite(trace):
+    for point in fields(trace):
+        if not np.isfinite(getattr(trace, point.name)).all():
+            raise UserError(
+                f"a layer's float results must be finite for the calibration text, but its {point.name} aren't"
+            )
+
+
 def _projections(weights, trace, operand, x8, context_duplicates):
     """Q, K and V and everything up to context."""
     heads, head_dim = weights.heads, len(weights.query) // weights.heads
     # A constant added to the keys adds a constant to a row of scores, which softmax takes no notice of.
     keys = trace.key - (trace.key.max(axis=0) + trace.key.min(axis=0)) / 2
     # A constant added to V is added to context, as a row of P sums to one: `output`'s bias makes up for it.
-    rounded = _round(
-        np.concatenate([weights.query, weights.key, weights.value]),
-        operand,
-        x8,
-        np.concatenate([trace.query, keys, trace.value], axis=1),
-    )
-    query, key, value = (rounded.rows(part) for part in np.split(np.arange(3 * heads * head_dim), 3))
     query_scale, key_scale, pair_scale = _score_scales(trace.query, keys, heads)
-    score_factor = pair_scale / np.sqrt(head_dim) * LOG2_UNITS
-    score_mult, score_shift = scaling.fixed_point(score_factor)
-
+    score_mult, score_shift = _fixed_point(pair_scale / np.sqrt(head_dim) * LOG2_UNITS)
     value_scale, gain, residue = _value_scales(weights, trace, context_duplicates)
+    query, key, value = (
+        _linear(_round(weight, operand, x8, target, out_scale), operand, out_scale)
+        for weight, target, out_scale in (
+            (weights.query, trace.query, query_scale),
+            (weights.key, keys, key_scale),
+            (weights.value, trace.value, value_scale),
+        )
+    )
     scale = value_scale / 2.0 ** np.repeat(gain, head_dim)
     return {
-        "query": _linear(query, operand, query_scale),
-        "key": _linear(key, operand, key_scale),
-        "value": replace(_linear(value, operand, value_scale), bias=np.zeros(len(value_scale), np.int32)),
+        "query": query,
+        "key": key,
+        "value": replace(value, bias=np.zeros(len(value_scale), np.int32)),
         "score_mult": score_mult,
         "score_shift": score_shift,
         "context_gain": gain.astype(np.uint8),
@@ -236,10 +264,11 @@ def _projections(weights, trace, operand, x8, context_duplicates):
 def _score_scales(query, key, heads):
     """int8 scales of Q and K a dimension, whose product is one number a head (the third result)."""
     query_peak, key_peak = (
-        np.abs(part).max(axis=0).reshape(heads, -1) * scaling.UNSEEN for part in (query, key)
+        _floored(np.abs(part).max(axis=0).reshape(heads, -1)) * scaling.UNSEEN for part in (query, key)
     )
     query_rms, key_rms = (
-        np.sqrt(np.square(part, dtype=np.float64).mean(axis=0)).reshape(heads, -1) for part in (query, key)
+        _floored(np.sqrt(np.square(part, dtype=np.float64).mean(axis=0)).reshape(heads, -1))
+        for part in (query, key)
     )
     finest_query, finest_key = query_peak / 127, key_peak / 127
     pair = (finest_query * finest_key).max(axis=1, keepdims=True)
@@ -249,15 +278,21 @@ def _score_scales(query, key, heads):
     return query_scale.reshape(-1), (pair / query_scale).reshape(-1), pair.reshape(-1)
 
 
+def _floored(values):
+    """Positive numbers: what is (nearly) zero becomes a millionth of its row's largest, or 1e-15."""
+    return np.maximum(values, np.maximum(1e-6 * values.max(axis=1, keepdims=True), 1e-15))
+
+
 def _value_scales(weights, trace, duplicates):
     """V's scale a dimension, context's gain a head, and which context features are duplicated."""
     heads = weights.heads
     value_peak = np.abs(trace.value - weights.value_bias).max(axis=0) * scaling.UNSEEN
+    value_peak = np.where(weights.value.any(axis=1) & (value_peak > 0), value_peak, 1.0)
     context = trace.context - weights.value_bias
     context_peak = np.abs(context).max(axis=0) * scaling.HEADROOM
     importance = np.square(weights.output).sum(axis=0)
     # Attention averages V's rounding errors over about this many keys.
-    keys = np.square(trace.value.std(axis=0)) / np.maximum(np.square(context.std(axis=0)), 1e-12)
+    keys = trace.value.var(axis=0, dtype=np.float64) / np.maximum(context.var(axis=0), 1e-12)
     residue = np.zeros(len(value_peak), dtype=bool)
 
     def solve(flags):
@@ -273,7 +308,7 @@ def _value_scales(weights, trace, duplicates):
         return np.min(errors, axis=0).sum(), scale, gain
 
     _, scale, gain = solve(residue)
-    for _ in range(duplicates):
+    for _ in range(min(duplicates, len(residue))):
         trials = []
         for feature in np.flatnonzero(~residue):
             flags = residue.copy()
@@ -286,9 +321,12 @@ def _value_scales(weights, trace, duplicates):
 def _intermediate(weights, trace, operand, middle8, duplicates):
     """The FFN's first linear layer, GELU's table, and how finely each neuron's result is kept."""
     ffn = weights.down.shape[1]
-    scale = scaling.wide_scale(trace.pre_activation)
-    rounded = _round(weights.intermediate, operand, middle8, trace.pre_activation)
-    kept = scaling.hidden_scales(trace.activated, weights.down, duplicates)
+    # GELU of less than that is zero, and so is the table's first segment, which saturated sums fall into.
+    scale = scaling.wide_scale(np.maximum(trace.pre_activation, LOWEST_PRE_ACTIVATION))
+    rounded = _round(weights.intermediate, operand, middle8, trace.pre_activation, scale)
+    kept = scaling.hidden_scales(
+        trace.activated, weights.down, duplicates, in_scale=scale, dead=~weights.intermediate.any(axis=1)
+    )
     base, slope = units.gelu_table(scale, kept.fine, kept.offset)
     return {
         "intermediate": _linear(rounded, operand, np.full(ffn, scale), kept.post_shift),
@@ -299,21 +337,22 @@ def _intermediate(weights, trace, operand, middle8, duplicates):
     }
 
 
-def _round(weight, operand, x8, target):
+def _round(weight, operand, x8, target, out_scale):
     """Rounded weights for the int8 operand `x8`, its residues added to their features."""
     activations = x8[:, : len(operand.scale)].astype(np.float64)
     activations[:, operand.residue] += x8[:, len(operand.scale) :]
-    return rounding.round_weights(weight=weight * operand.scale, activations=activations, target=target)
+    return rounding.round_weights(
+        weight=weight * operand.scale, activations=activations, target=target, out_scale=out_scale
+    )
 
 
 def _linear(rounded, operand, out_scale, post_shift=None):
     """A linear layer whose int16 result has the scale `out_scale` (one an output)."""
-    mult, shift = scaling.fixed_point(rounded.scale / out_scale)
-    bias = np.round(rounded.bias / rounded.scale)
+    mult, shift = _fixed_point(rounded.scale / out_scale)
     return QuantizedLinear(
         weight=np.concatenate([rounded.weight, rounded.weight[:, operand.duplicates]], axis=1),
         duplicates=operand.duplicates,
-        bias=np.clip(bias, -(2**31), 2**31 - 1).astype(np.int32),
+        bias=np.round(rounded.bias / rounded.scale).astype(np.int32),
         mult=mult,
         shift=shift,
         post_shift=(np.zeros(len(mult)) if post_shift is None else post_shift).astype(np.uint8),
@@ -322,8 +361,13 @@ def _linear(rounded, operand, out_scale, post_shift=None):
 
 def _wide_linear(weight, operand, x8, target, out_scale):
     """A linear layer into an int16 stream of scale `out_scale`."""
-    rounded = _round(weight, operand, x8, target)
+    rounded = _round(weight, operand, x8, target, out_scale)
     return _linear(rounded, operand, np.full(len(weight), out_scale))
+
+
+def _fixed_point(factor):
+    """`scaling.fixed_point`; a larger factor, of which one unit saturates any result, is as good as 65535."""
+    return scaling.fixed_point(np.minimum(factor, 65535))
 
 
 def _quantize_pass(operand, in_scale):

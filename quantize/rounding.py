@@ -15,6 +15,15 @@ __all__ = ["RoundedWeights", "round_weights"]
 
 BLOCK = 64
 
+FINEST = 2.0**-24
+"""An accumulator's LSB over its result's, at least: 4096 weights that round to zero are 1/64 of a result."""
+
+FINEST_BIAS = 2.0**-8
+"""The same for a row of zero weights, whose result is its bias alone."""
+
+LARGEST_BIAS = 2**29
+"""Largest bias in units of the accumulator, before rounding moves it a little."""
+
 
 @dataclass(frozen=True, eq=False)
 class RoundedWeights:
@@ -24,13 +33,12 @@ class RoundedWeights:
     scale: np.ndarray
     bias: np.ndarray
 
-    def rows(self, which):
-        """Some of the outputs."""
-        return RoundedWeights(self.weight[which], self.scale[which], self.bias[which])
 
-
-def round_weights(*, weight, activations, target, damping=0.01):
+def round_weights(*, weight, activations, target, out_scale=0.0, damping=0.01):
     """int8 weights for integer activations.
+
+    What is dead stays so: rows and columns of zeros are zeros in the result. A column whose activation never
+    varies carries nothing but a constant, which the bias gives exactly; so it has no say in its rows' scales.
 
     Parameters
     ----------
@@ -40,6 +48,8 @@ def round_weights(*, weight, activations, target, damping=0.01):
         The integers the hardware multiplies, residues added to their features.
     target : float [tokens, out]
         What the float layer computed for these tokens, bias included.
+    out_scale : float or float [out]
+        LSB of each result. Accumulators are not made finer than anything that shows in it, so that biases fit.
     damping : float
         Share of the Hessian's mean diagonal that is added to it, for the regression and for rounding.
     """
@@ -48,18 +58,35 @@ def round_weights(*, weight, activations, target, damping=0.01):
     inputs = activations - centre.astype(np.float32)
     hessian = (inputs.T @ inputs).astype(np.float64) / len(inputs)
     wanted = ((target - middle.astype(np.float32)).T @ inputs).astype(np.float64) / len(inputs)
-    damped = hessian + damping * (np.mean(np.diag(hessian)) + 1e-12) * np.eye(len(hessian))
-    order = np.argsort(-np.diag(hessian), kind="stable")
-    factor = torch.linalg.cholesky(torch.from_numpy(damped[np.ix_(order, order)]))
+    living = weight.any(axis=1)
+    varies = np.diag(hessian) > 0
+    free = np.flatnonzero(varies & weight.any(axis=0))
+    order = free[np.argsort(-np.diag(hessian)[free], kind="stable")]
 
-    wrong = torch.from_numpy((wanted - weight @ hessian)[:, order].T)
-    corrected = weight[:, order] + torch.cholesky_solve(wrong, factor).numpy().T
-    largest = np.abs(corrected).max(axis=1)
-    scale = np.where(largest > 0, largest / 127, 1.0)
-    upper = torch.linalg.cholesky(torch.cholesky_inverse(factor), upper=True).numpy()
-    rounded = np.empty_like(corrected)
-    rounded[:, order] = _gptq(corrected / scale[:, None], upper)
+    corrected = weight.copy()
+    if len(order):
+        among = hessian[np.ix_(order, order)]
+        damped = among + damping * (np.mean(np.diag(among)) + 1e-12) * np.eye(len(order))
+        factor = torch.linalg.cholesky(torch.from_numpy(damped))
+        wrong = torch.from_numpy((wanted - weight @ hessian)[:, order].T)
+        corrected[:, order] += torch.cholesky_solve(wrong, factor).numpy().T
+        corrected[~living] = 0
+    largest = np.abs(corrected[:, order]).max(axis=1, initial=0)
+    largest = np.where(largest > 0, largest, np.abs(corrected).max(axis=1))
+    corrected = np.clip(corrected, -largest[:, None], largest[:, None])
+    scale = _row_scales(largest, out_scale, middle - corrected @ centre)
+    rounded = np.round(corrected / scale[:, None])
+    if len(order):
+        upper = torch.linalg.cholesky(torch.cholesky_inverse(factor), upper=True).numpy()
+        rounded[:, order] = _gptq(corrected[:, order] / scale[:, None], upper)
     return RoundedWeights(rounded.astype(np.int8), scale, middle - (rounded @ centre) * scale)
+
+
+def _row_scales(largest, out_scale, bias):
+    """LSB of each row's accumulator: from its largest weight, but no finer than `out_scale` and bias allow."""
+    floor = np.maximum(np.where(largest > 0, FINEST, FINEST_BIAS) * out_scale, np.abs(bias) / LARGEST_BIAS)
+    scale = np.maximum(largest / 127, floor)
+    return np.where(scale > 0, scale, 1.0)
 
 
 def _gptq(weight, upper):

@@ -9,6 +9,7 @@ __all__ = [
     "OperandScales",
     "fixed_point",
     "hidden_scales",
+    "norm_input_scale",
     "operand_scales",
     "shared_fixed_point",
     "wide_scale",
@@ -27,6 +28,8 @@ UNSEEN = 1.1
 """Largest value an int8 operand represents, over the largest that calibration saw."""
 
 GELU_MINIMUM = -0.17
+
+LARGEST_POST_SHIFT = 15
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,25 +79,32 @@ def fixed_point(factor):
 
 
 def shared_fixed_point(factor, largest=65535):
-    """Integer multipliers up to `largest` in magnitude with one shift for all: (mult int64, shift)."""
+    """Integer multipliers up to `largest` in magnitude with one shift for all: (mult int64, shift).
+
+    Factors beyond `largest` become `largest`.
+    """
     factor = np.asarray(factor, np.float64)
     peak = np.abs(factor).max()
     if not peak:
         return np.zeros(factor.shape, np.int64), 0
-    shift = int(np.clip(np.floor(np.log2(largest / peak)), 0, 63))
-    mult = np.round(factor * 2.0**shift).astype(np.int64)
-    if np.abs(mult).max() > largest:
+    shift = int(np.clip(np.floor(np.log2(largest) - np.log2(peak)), 0, 63))
+    if shift and np.round(peak * 2.0**shift) > largest:
         shift -= 1
-        mult = np.round(factor * 2.0**shift).astype(np.int64)
-    return mult, shift
+    return np.clip(np.round(factor * 2.0**shift), -largest, largest).astype(np.int64), shift
 
 
 def wide_scale(*values):
-    """Scale of an int16 stream that holds all of `values`, with headroom for unseen ones."""
-    return max(float(np.abs(value).max()) for value in values) * HEADROOM / 32767
+    """Scale of an int16 stream that holds all of `values`, with headroom for unseen ones; any if all are 0."""
+    peak = max(float(np.abs(value).max()) for value in values)
+    return (peak or 1.0) * HEADROOM / 32767
 
 
-def operand_scales(activations, weight, duplicates):
+def norm_input_scale(epsilon, width, *values):
+    """`wide_scale` of a stream that a LayerNorm of `width` features reads, whose epsilon must fit 32 bits."""
+    return max(wide_scale(*values), width * np.sqrt(epsilon) / 65535)
+
+
+def operand_scales(activations, weight, duplicates, *, finest=0.0):
     """Scales of an int8 operand that share the difficulty between activations and weights.
 
     A channel's scale may be anything from what its largest value needs upwards: a coarser one costs
@@ -113,19 +123,40 @@ def operand_scales(activations, weight, duplicates):
     weight : float64 [out, in]
         Rows may be weighted by how much each output matters.
     duplicates : int
+    finest : float
+        LSB of the int16 stream that the operand is made of: nothing finer is in it.
+
+    Channels that don't vary, and those whose weights are zero, say nothing about the others' scales, and are
+    never duplicated.
     """
-    peak = np.maximum(np.abs(activations).max(axis=0).astype(np.float64), 1e-6) * UNSEEN
+    activations = np.asarray(activations)
+    low, high = (np.asarray(end, np.float64) for end in (activations.min(axis=0), activations.max(axis=0)))
+    peak = np.maximum(np.abs(low), np.abs(high)) * UNSEEN
+    living = (high - low > finest) & weight.any(axis=0)
+    scale = np.full(len(peak), np.inf)
+    residue = np.zeros(len(peak), dtype=bool)
+    if living.any():
+        scale[living], residue[living] = _living_scales(
+            activations[:, living], weight[:, living], peak[living], duplicates, finest
+        )
+    usual = np.median(scale[living]) if living.any() else finest
+    scale[~living] = np.maximum(peak[~living] / 127, usual)
+    return OperandScales(np.where(scale > 0, scale, 1.0), residue)
+
+
+def _living_scales(activations, weight, peak, duplicates, finest):
+    """Scale and residue flag of each channel, see `operand_scales`."""
     power = np.maximum(np.square(activations, dtype=np.float64).mean(axis=0), 1e-18)
     magnitude = np.abs(weight)
     column_power = np.square(weight).sum(axis=0)
-    column_peak = np.maximum(magnitude.max(axis=0), 1e-9)
+    column_peak = magnitude.max(axis=0)
 
     def solve(residue, levels):
-        finest = peak / np.where(residue, REACH, 127)
-        best = (np.inf,)
+        exact = np.maximum(peak / np.where(residue, REACH, 127), finest)
+        best = (np.inf, exact, levels[0])
         for level in levels:
             # Raise the scale of channels whose weights stay far below their rows' range.
-            scale = np.maximum(finest, level * np.median(finest * column_peak) / column_peak)
+            scale = np.maximum(exact, level * np.median(exact * column_peak) / column_peak)
             steps = np.square((magnitude * scale).max(axis=1) / 127).sum()
             error = (column_power * scale**2).sum() + steps * (power / scale**2).sum()
             if error < best[0]:
@@ -141,10 +172,10 @@ def operand_scales(activations, weight, duplicates):
         trials = [solve(_with(residue, channel), [level])[0] for channel in shortlist]
         residue = _with(residue, shortlist[np.argmin(np.where(residue[shortlist], np.inf, trials))])
         _, scale, level = solve(residue, LEVELS)
-    return OperandScales(scale, residue)
+    return scale, residue
 
 
-def hidden_scales(activated, weight, duplicates):
+def hidden_scales(activated, weight, duplicates, *, in_scale=0.0, dead=None):
     """How finely GELU's result is kept.
 
     Neurons can only differ by powers of two. GELU stays above -0.17, so that half of int8 would lie idle:
@@ -157,30 +188,38 @@ def hidden_scales(activated, weight, duplicates):
     weight : float64 [out, ffn]
         Of the linear layer that follows.
     duplicates : int
+    in_scale : float
+        LSB of the int16 pre-activation: the table's slopes bound how much finer its result may be.
+    dead : bool [ffn], optional
+        Neurons that are always the same: int8 makes them zero, offset and all.
     """
-    peak = np.maximum(activated.max(axis=0).astype(np.float64), 0) * UNSEEN
-    importance = np.square(weight).sum(axis=0)
+    dead = np.zeros(activated.shape[1], dtype=bool) if dead is None else dead
+    peak = np.where(dead, 0, np.maximum(activated.max(axis=0).astype(np.float64), 0)) * UNSEEN
+    lowest = max(GELU_MINIMUM, UNSEEN * float(activated.min()))
+    importance = np.where(dead, 0, np.square(weight).sum(axis=0))
 
     def post_shift(fine, offset, residue):
         steps = np.where(residue, 2, 1) * fine
-        needed = np.maximum((peak - offset) / 127, (offset - GELU_MINIMUM) / 128) / steps
-        return np.clip(np.ceil(np.log2(np.maximum(needed, 1e-9))), 0, 15)
+        needed = np.maximum((peak - offset) / 127, (offset - lowest) / 128) / steps
+        shift = np.clip(np.ceil(np.log2(np.maximum(needed, 1e-9))), 0, LARGEST_POST_SHIFT)
+        return np.where(dead, LARGEST_POST_SHIFT, shift)
 
     def error(fine, offset, residue):
         return importance * (fine * 2.0 ** post_shift(fine, offset, residue)) ** 2
 
     residue = np.zeros(len(peak), dtype=bool)
-    coarsest = 2 * wide_scale(peak)
+    coarsest = max(2 * wide_scale(peak, lowest), in_scale / 50)
     candidates = [
         (fine, offset)
         for fine in coarsest * np.geomspace(0.5, 1, 12, endpoint=False)
         for offset in np.linspace(0, np.quantile(peak, 0.9), 40)
+        if not dead.any() or offset < fine * (1 << LARGEST_POST_SHIFT - 1)
     ]
     for chosen in range(duplicates + 1):
         fine, offset = min(candidates, key=lambda candidate: error(*candidate, residue).sum())
-        if chosen < min(duplicates, len(peak)):
+        if chosen < min(duplicates, np.count_nonzero(~dead)):
             gain = error(fine, offset, residue) - error(fine, offset, np.ones_like(residue))
-            residue = _with(residue, np.argmax(np.where(residue, -1, gain)))
+            residue = _with(residue, np.argmax(np.where(residue | dead, -1, gain)))
     return HiddenScales(fine, offset, post_shift(fine, offset, residue).astype(np.int64), residue)
 
 

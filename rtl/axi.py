@@ -21,8 +21,6 @@ __all__ = [
 ]
 
 BURST_INCR = 1
-CACHE_NORMAL = 0b0011
-"""Normal, non-cacheable, bufferable memory."""
 
 
 class Response(IntEnum):

@@ -32,6 +32,12 @@ class Config:
         Width of the AXI4 data buses; at most one scratchpad line (16 · N bits).
     axi_addr_bits : int
         Width of DRAM addresses, 16 to 64.
+    axi_write_cache, axi_read_cache : int
+        AWCACHE and ARCACHE of every burst, 4 bits, none of the reserved values. The default is normal,
+        non-cacheable, non-bufferable memory: a write is acknowledged by where it ends up, so that who
+        sees the interrupt sees the data. With bit 0 (bufferable) of AWCACHE set that is up to the system.
+    axi_prot : int
+        AWPROT and ARPROT of every burst, 3 bits: privileged, non-secure, instruction.
     burst_beats : int
         Longest AXI burst the DMA issues, in beats. A power of two, 1 to 256.
     outstanding_bursts : int
@@ -54,6 +60,9 @@ class Config:
     scratchpad_banks: int = 8
     axi_data_bits: int = 64
     axi_addr_bits: int = 32
+    axi_write_cache: int = 0b0010
+    axi_read_cache: int = 0b0010
+    axi_prot: int = 0b000
     burst_beats: int = 64
     outstanding_bursts: int = 8
     queue_depth: int = 8
@@ -77,6 +86,9 @@ class Config:
                 f"{self.line_bits} bits), not {self.axi_data_bits}"
             )
         self._check_range("axi_addr_bits", 16, 64)
+        self._check_cache("axi_write_cache")
+        self._check_cache("axi_read_cache")
+        self._check_range("axi_prot", 0, 7)
         self._check_power_of_two("burst_beats", self.beats_per_line, 256)
         self._check_range("outstanding_bursts", 1, 64)
         self._check_range("queue_depth", 2, 64)
@@ -92,6 +104,14 @@ class Config:
         self._check_range(name, low, high)
         if not _is_power_of_two(getattr(self, name)):
             raise ValueError(f"{name} must be a power of two, not {getattr(self, name)}")
+
+    def _check_cache(self, name):
+        self._check_range(name, 0, 15)
+        value = getattr(self, name)
+        if value & 0b1100 and not value & 0b0010:
+            raise ValueError(
+                f"{name} must have bit 1 (modifiable) set where it has bit 2 or 3, not {value:#06b}"
+            )
 
     def replace(self, **changes):
         """A copy with some parameters changed."""

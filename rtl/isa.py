@@ -108,6 +108,7 @@ class FaultReason(IntEnum):
     AXI_DECERR = 6
     SEMAPHORE_OVERFLOW = 7
     DEADLOCK = 8
+    AXI_PROTOCOL = 11
 
 
 @dataclass(frozen=True)

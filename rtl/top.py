@@ -80,6 +80,7 @@ class Bertha(wiring.Component):
         m.d.comb += [
             self.irq.eq(control.irq),
             dma.abort.eq(control.abort),
+            control.stray.eq(dma.stray),
             dma.window_base.eq(control.window_base),
             dma.window_limit.eq(control.window_limit),
         ]

@@ -2,14 +2,15 @@
 
 import time
 
-from bertha.compiler.predict import predict
+from bertha.errors import UserError
 from bertha.runtime.driver import Driver
 from bertha.runtime.transport import complete
 from bertha.sim.build import build
 from bertha.sim.job import Job, read_outcome
 from bertha.sim.launch import launch
 from bertha.sim.library import LibraryTransport
-from bertha.sim.prepare import prepare, run_folder, write_job
+from bertha.sim.options import run_name
+from bertha.sim.prepare import prepare, read_texts, run_folder, write_job
 
 __all__ = ["bench"]
 
@@ -36,17 +37,26 @@ def bench(options, console, *, rounds) -> None:
         The program to run.
     console : rich.console.Console
     rounds : int
+
+    Raises
+    ------
+    UserError
+        If an option can't be used.
     """
+    if options.waves:
+        raise UserError("waves must be off to measure the simulation's speed, not on")
+    if rounds < 1:
+        raise UserError(f"rounds must be at least 1, not {rounds}")
 
     def notify(what):
-        console.print(f"[dim]{what} ...[/dim]", highlight=False)
+        console.print(f"{what} ...", style="dim", highlight=False, markup=False)
 
-    prepared = prepare(options, notify=notify)
-    predicted = predict(prepared.program).cycles
-    simulation = build(prepared.config, notify=notify)
+    texts = read_texts(options)
     raw, cocotb = [], []
-    with run_folder(f"bench-{options.run}") as folder:
-        job = write_job(folder, options, prepared, sequences=prepared.sequences[:1], predicted=predicted)
+    with run_folder(f"bench-{run_name(options, texts)}") as folder:
+        prepared = prepare(options, texts, notify=notify)
+        simulation = build(prepared.config, notify=notify)
+        job = write_job(folder, options, prepared, sequences=prepared.sequences[:1])
         transport = LibraryTransport(simulation)
         transport.allocate(job.window[0], job.window[1] - job.window[0])
         transport.memory.set_timing(latency=job.latency, bandwidth=job.bandwidth)

@@ -1,7 +1,6 @@
 """Builds Verilator simulations and keeps them, by configuration and by a hash of all that they are made of."""
 
 import contextlib
-import fcntl
 import hashlib
 import importlib.metadata
 import json
@@ -17,6 +16,7 @@ import cocotb_tools.config
 
 from bertha import rtl
 from bertha.folders import BUILD
+from bertha.locks import locked
 from bertha.sim.toolchain import compiler_version, find_verilator, run_tool
 
 __all__ = ["Design", "Simulation", "accelerator", "build", "generate_verilog"]
@@ -124,19 +124,20 @@ def _fingerprint(facts, files):
 
 
 @contextlib.contextmanager
-def _kept(folder):
+def _kept(folder, what):
     """Locks `folder` against other processes; yields whether it must be filled, and marks it as complete.
 
-    A folder whose filling failed is filled anew the next time.
+    A folder whose filling failed is filled anew the next time. `what` is what a process does that fills it.
     """
     done = folder / "done"
     folder.parent.mkdir(parents=True, exist_ok=True)
-    with open(folder.parent / f".{folder.name}.lock", "w", encoding="utf-8") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
+    with locked(folder.parent / f".{folder.name}.lock", what):
         missing = not done.exists()
         if missing:
             shutil.rmtree(folder, ignore_errors=True)
             folder.mkdir()
+        else:
+            done.touch()  # it's in use: not to be removed
         yield missing
         done.touch()
     if missing:
@@ -145,8 +146,9 @@ def _kept(folder):
 
 def _remove_unused(parent):
     for done in parent.glob("*/done"):
-        if time.time() - done.stat().st_mtime > _UNUSED_SECONDS:
-            shutil.rmtree(done.parent, ignore_errors=True)
+        with contextlib.suppress(FileNotFoundError):  # another process removes it too
+            if time.time() - done.stat().st_mtime > _UNUSED_SECONDS:
+                shutil.rmtree(done.parent, ignore_errors=True)
 
 
 def generate_verilog(config, *, design=None, notify=None):
@@ -162,7 +164,7 @@ def generate_verilog(config, *, design=None, notify=None):
     }
     fingerprint = _fingerprint(facts, _source_files(design.sources))
     folder = BUILD / "verilog" / f"{design.name}-n{config.array_n}-{fingerprint}"
-    with _kept(folder) as missing:
+    with _kept(folder, "generates the same Verilog") as missing:
         if missing:
             if notify:
                 notify("generating the Verilog")
@@ -221,7 +223,7 @@ def build(config, *, design=None, toplevel="system", waves=False, notify=None):
         toplevel=toplevel,
         waves=waves,
     )
-    with _kept(folder) as missing:
+    with _kept(folder, "builds the same simulation") as missing:
         if missing:
             _build(verilog, parameters, simulation, notify)
     return simulation

@@ -24,6 +24,8 @@ class Job:
         First byte of DRAM that may be accessed, and first byte after: the simulated memory.
     output : (int, int)
         First byte and bytes of the results.
+    scratch : list of (int, int)
+        First byte and bytes of each region beside the results that the program may change.
     sequences : int
     latency : int
         Of the memory, in cycles.
@@ -38,6 +40,7 @@ class Job:
     commands: int
     window: tuple
     output: tuple
+    scratch: list
     sequences: int
     latency: int
     bandwidth: float
@@ -98,7 +101,7 @@ class Outcome:
     bytes_read, bytes_written : int
         On the memory's port, the program's commands included.
     stray_bytes : int
-        Bytes outside the results that are not what they were before.
+        Bytes outside the results and the scratch that are not what they were before.
     seconds : float
         Wall-clock time.
     """

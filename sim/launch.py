@@ -11,6 +11,7 @@ import find_libpython
 
 from bertha.errors import SimulationError, ToolError
 from bertha.folders import PACKAGE
+from bertha.sim.toolchain import own_group
 
 __all__ = ["Results", "launch"]
 
@@ -107,21 +108,14 @@ def launch(
     if waves:
         command.append(f"+waves={Path(waves).resolve()}")
     with open(log, "w", encoding="utf-8") as output:
-        process = subprocess.Popen(
-            command,
-            cwd=folder,
-            env=_environment(simulation, module, results, environment or {}),
-            stdin=subprocess.DEVNULL,
-            stdout=output,
-            stderr=subprocess.STDOUT,
-        )
-        try:
-            _wait(process, timeout, watch)
-        except subprocess.TimeoutExpired:
-            raise SimulationError(f"the simulation took more than {timeout} s; see {log}") from None
-        finally:
-            process.kill()
-            process.wait()
+        environment = _environment(simulation, module, results, environment or {})
+        with own_group(
+            command, cwd=folder, env=environment, stdout=output, stderr=subprocess.STDOUT
+        ) as process:
+            try:
+                _wait(process, timeout, watch)
+            except subprocess.TimeoutExpired:
+                raise SimulationError(f"the simulation took more than {timeout} s; see {log}") from None
     if not results.exists():
         raise SimulationError(f"the simulation ended without results (exit {process.returncode}); see {log}")
     outcome = Results(results)

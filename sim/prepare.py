@@ -1,92 +1,51 @@
 """What comes before a simulation: from a model's name and a text to a program and its sequences."""
 
 import contextlib
-import fcntl
-import re
 from dataclasses import dataclass
-from pathlib import Path
 
 from bertha.compiler.compile import compile_layer
+from bertha.compiler.predict import Timing, predict
 from bertha.errors import UserError
 from bertha.folders import BUILD
 from bertha.golden import integer_model
 from bertha.golden.floating import layer_reference
+from bertha.locks import locked
 from bertha.models import text
 from bertha.models.encoder import load_model
 from bertha.quantize.quantizer import Duplicates, Settings, cached_layer
 from bertha.rtl.config import preset
 from bertha.sim.job import Job
+from bertha.sim.options import LayerOptions, check_options
 
-__all__ = ["LayerOptions", "Prepared", "Sequence", "prepare", "run_folder", "write_job"]
+__all__ = ["LayerOptions", "Prepared", "Sequence", "prepare", "read_texts", "run_folder", "write_job"]
 
 _TIMEOUT_FACTOR = 4  # a run may take so many times the predicted cycles
 _SPARE_CYCLES = 1_000_000
 
+_FILES = (
+    "*.npz",
+    "*.xml",
+    "image.bin",
+    "job.json",
+    "outcome*.json",
+    "progress*",
+    "report.json*",
+    "simulation.log",
+    "waves.fst",
+)
+"""What runs write into their folders."""
 
-@dataclass(frozen=True, kw_only=True)
-class LayerOptions:
-    """What to run.
 
-    Attributes
-    ----------
-    model : str
-        Name or folder, see `bertha.models.encoder.load_model`.
-    layer : int
-    seq : int
-        Tokens (S): shorter sentences are padded and masked, longer ones truncated.
-    preset : str
-    text : Path or None
-        File with a sentence a line; without it a film review of at least S tokens, or random
-        tokens for a model without a tokenizer.
-    latency : int
-        Of the memory, in cycles.
-    bandwidth : float or None
-        Of the memory in bytes a cycle; by default 8, or the width of the bus if that is more.
-    waves : bool
-        Whether to write waves (FST).
-    duplicates : tuple of int
-        Duplicated channels (outlier channel splitting) of the projections, the output projection,
-        the intermediate and the down layer.
+def read_texts(options):
+    """Checks the options and reads the text: its sentences, None if there is no text.
+
+    Raises
+    ------
+    UserError, models.text.TextError
+        If an option or the text can't be used.
     """
-
-    model: str = "minilm"
-    layer: int = 0
-    seq: int = 128
-    preset: str = "edge16"
-    text: Path | None = None
-    latency: int = 100
-    bandwidth: float | None = None
-    waves: bool = False
-    duplicates: tuple = (0, 0, 0, 0)
-
-    @property
-    def run(self):
-        """Name of the run, which is that of its folder below build/sim."""
-        parts = [self.model, f"layer{self.layer}", f"s{self.seq}", self.preset]
-        if any(self.duplicates):
-            parts.append("d" + "-".join(str(count) for count in self.duplicates))
-        if self.text:
-            parts.append(self.text.name)
-        return re.sub(r"[^A-Za-z0-9_.-]+", "_", "-".join(parts)).strip("_")
-
-
-def _checked_config(options):
-    try:
-        config = preset(options.preset)
-    except ValueError as error:
-        raise UserError(str(error)) from None
-    if options.seq < 1:
-        raise UserError(f"seq must be at least 1 token, not {options.seq}")
-    if len(options.duplicates) != 4 or min(options.duplicates) < 0:
-        raise UserError(
-            "duplicates must be four numbers from 0 such as 0,0,4,4, not "
-            + ",".join(str(count) for count in options.duplicates)
-        )
-    if options.latency < 1:
-        raise UserError(f"latency must be at least 1 cycle, not {options.latency}")
-    if options.bandwidth is not None and not options.bandwidth > 0:
-        raise UserError(f"bandwidth must be more than 0 bytes a cycle, not {options.bandwidth:g}")
-    return config
+    check_options(options)
+    return text.read_sentences(options.text) if options.text else None
 
 
 def _checked_encoder(options):
@@ -95,12 +54,20 @@ def _checked_encoder(options):
         raise UserError(
             f"layer must be from 0 to {encoder.layers - 1} in {options.model}, not {options.layer}"
         )
+    hidden, ffn = encoder.config.hidden_size, encoder.config.intermediate_size
+    names = ("projections", "output", "intermediate", "down")
+    for name, count, channels in zip(names, options.duplicates, (hidden, hidden, hidden, ffn), strict=True):
+        if count > channels:
+            raise UserError(
+                f"duplicates of {name} must be at most its {channels} input channels in {options.model}, "
+                f"not {count}"
+            )
     return encoder
 
 
-def _sentences(encoder, options):
-    if options.text:
-        return text.tokenize(encoder, text.read_sentences(options.text), options.seq)
+def _sentences(encoder, options, texts):
+    if texts:
+        return text.tokenize(encoder, texts, options.seq)
     if encoder.tokenizer_file is None:
         return text.random_sentences(encoder, 1, options.seq)
     return text.tokenize(encoder, [text.long_text()], options.seq)
@@ -108,11 +75,13 @@ def _sentences(encoder, options):
 
 @contextlib.contextmanager
 def run_folder(name):
-    """The run's folder, for this process alone."""
+    """The run's folder (it may not exist yet), for this process alone, without what an earlier run left there."""
     folder = BUILD / "sim" / name
-    folder.mkdir(parents=True, exist_ok=True)
-    with open(folder / ".lock", "w", encoding="utf-8") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with locked(folder.parent / f".{name}.lock", "makes the same run"):
+        for pattern in _FILES:
+            for file in folder.glob(pattern):
+                file.unlink()
         yield folder
 
 
@@ -148,6 +117,10 @@ class Prepared:
     layer : golden.layer.QuantizedLayer
     program : compiler.program.Program
     sequences : list of Sequence
+    bandwidth : float
+        Of the memory, in bytes a cycle.
+    predicted : int
+        Cycles of one sequence.
     """
 
     config: object
@@ -155,20 +128,30 @@ class Prepared:
     layer: object
     program: object
     sequences: list
+    bandwidth: float
+    predicted: int
 
 
-def prepare(options, *, notify):
+def prepare(options, texts=None, *, notify):
     """Everything before the simulation: quantised layer, program, and its sequences.
+
+    Parameters
+    ----------
+    options : LayerOptions
+    texts : list of str, optional
+        What `read_texts` returned.
+    notify : function of str
+        Called with what is being done.
 
     Raises
     ------
     UserError, models.encoder.ModelError, models.text.TextError
         If an option, the model or the text can't be used.
     """
-    config = _checked_config(options)
+    config = preset(options.preset)
     notify(f"loading {options.model}")
     encoder = _checked_encoder(options)
-    sentences = _sentences(encoder, options)
+    sentences = _sentences(encoder, options, texts)
     notify(f"quantising layer {options.layer}, unless it has been kept")
     projections, output, intermediate, down = options.duplicates
     settings = Settings(
@@ -188,23 +171,26 @@ def prepare(options, *, notify):
         x8 = integer_model.quantise_operand(x16, layer.input_quantize)
         pieces = program.input_pieces(x16=x16, x8=x8, mask=sentence.mask)
         sequences.append(Sequence(sentence, outputs, x16, pieces))
-    return Prepared(config, encoder, layer, program, sequences)
-
-
-def write_job(folder, options, prepared, *, sequences, predicted):
-    """The job of these sequences, written into `folder`; `predicted` are the cycles of one."""
-    config, program = prepared.config, prepared.program
     bandwidth = options.bandwidth or max(8, config.axi_data_bytes)
+    predicted = predict(program, Timing(memory=options.latency, bandwidth=bandwidth)).cycles
+    return Prepared(config, encoder, layer, program, sequences, bandwidth, predicted)
+
+
+def write_job(folder, options, prepared, *, sequences):
+    """The job of these sequences, written into `folder`, which is made if need be."""
+    config, program = prepared.config, prepared.program
+    folder.mkdir(parents=True, exist_ok=True)
     job = Job(
         config=config.as_dict(),
         program_address=program.program_address,
         commands=len(program.commands),
         window=program.window,
         output=(program.output16.address, program.output16.nbytes(config.array_n)),
+        scratch=program.scratch,
         sequences=len(sequences),
         latency=options.latency,
-        bandwidth=bandwidth,
-        timeout=_TIMEOUT_FACTOR * predicted + _SPARE_CYCLES,
+        bandwidth=prepared.bandwidth,
+        timeout=_TIMEOUT_FACTOR * prepared.predicted + _SPARE_CYCLES,
     )
     job.write(folder, pieces=program.pieces, inputs=[sequence.pieces for sequence in sequences])
     return job

@@ -18,11 +18,12 @@ from bertha.sim.progress import PROGRESS_FILE, note_progress
 _CYCLES_APART = 4  # most that the accelerator's cycle counter may differ from the bench's
 
 
-def stray_bytes(memory, expected, output):
-    """Bytes of the memory that differ from `expected` outside the results."""
+def stray_bytes(memory, expected, regions):
+    """Bytes of the memory that differ from `expected` outside the regions, pairs of first byte and bytes."""
     different = memory.bytes != expected
-    start = output[0] - memory.base
-    different[start : start + output[1]] = False
+    for address, nbytes in regions:
+        start = address - memory.base
+        different[start : start + nbytes] = False
     return int(np.count_nonzero(different))
 
 
@@ -75,7 +76,7 @@ async def run_job(dut) -> None:
                 counters=asdict(result),
                 bytes_read=memory.bytes_read - read,
                 bytes_written=memory.bytes_written - written,
-                stray_bytes=stray_bytes(memory, expected, job.output),
+                stray_bytes=stray_bytes(memory, expected, [job.output, *job.scratch]),
                 seconds=seconds,
             ),
         )

@@ -72,5 +72,6 @@ class SimulationProgress:
         if not self._console.is_terminal and now - self._last_line >= _SECONDS_BETWEEN_LINES:
             self._last_line = now
             self._console.print(
-                f"simulating: {100 * done / total:.0f} % ({note}) after {now - self._start:.0f} s"
+                f"simulating: {100 * done / total:.0f} % ({note}) after {now - self._start:.0f} s",
+                highlight=False,
             )

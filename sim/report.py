@@ -1,10 +1,12 @@
 """What a run found, as tables to read and as JSON."""
 
 import json
+import os
 import re
 from dataclasses import asdict, dataclass
 
 import numpy as np
+from rich.markup import escape
 from rich.table import Table
 
 __all__ = ["Operation", "RunReport", "fold", "operations", "print_report", "write_report"]
@@ -23,7 +25,7 @@ class Operation:
     busy_cycles : int
         Cycles in which one of them was active.
     macs : int
-        The model's own multiply-accumulates in it.
+        The model's own multiply-accumulates in it, of real tokens only.
     dram_bytes : int
     commands : int
     """
@@ -38,7 +40,7 @@ class Operation:
     commands: int
 
 
-def operations(commands, trace):
+def operations(commands, trace, mask=None):
     """Operations of a program in the order in which they start.
 
     Parameters
@@ -46,6 +48,8 @@ def operations(commands, trace):
     commands : list of compiler.program.Command
     trace : dict of str to array
         Rows of `bertha.sim.memory.Trace` by engine.
+    mask : bool [S], optional
+        True for the real tokens, whose multiply-accumulates count; by default all are.
     """
     single = []
     for index, command in enumerate(commands):
@@ -60,7 +64,7 @@ def operations(commands, trace):
                     start=int(row["first"]),
                     end=int(row["last"]),
                     busy_cycles=int(row["busy"]),
-                    macs=command.macs,
+                    macs=command.macs(mask),
                     dram_bytes=command.dram_bytes,
                     commands=1,
                 )
@@ -96,14 +100,23 @@ def _general(name):
 class RunReport:
     """Everything a run found; the fields are the keys of report.json.
 
+    A multiply-accumulate counts as the model's own if it is one of the matrix products of real tokens, with real
+    tokens: neither padding tokens, which the array works on all the same, nor duplicated columns count.
+
     Attributes
     ----------
+    tokens, padding : int
+        Real tokens and padding tokens, all sequences together.
+    truncated : int
+        Sequences whose text had more than S tokens.
     cycles : int
         From the doorbell write to the completion interrupt, all sequences together.
     macs : int
-        The model's own multiply-accumulates for the real tokens, all sequences together.
+        The model's own multiply-accumulates, all sequences together.
     utilization : float
         macs / (N² · cycles).
+    padded_macs, padded_utilization : int, float
+        The same with padding tokens counted as if they were real.
     bit_exact : bool
         Every byte of every result equals the integer model's, and no other byte was changed.
     first_difference : str or None
@@ -121,11 +134,16 @@ class RunReport:
     trained: bool
     layers: list
     seq: int
+    tokens: int
+    padding: int
+    truncated: int
     memory_latency: int
     memory_bandwidth: float
     cycles: int
     macs: int
     utilization: float
+    padded_macs: int
+    padded_utilization: float
     bit_exact: bool
     first_difference: str | None
     cosine_min: float
@@ -142,14 +160,17 @@ class RunReport:
 
 
 def write_report(report, file) -> None:
-    """Writes report.json."""
+    """Writes report.json, whole or not at all."""
     text = json.dumps(asdict(report), indent=2, default=lambda value: value.item())
-    file.write_text(text + "\n", encoding="utf-8")
+    draft = file.with_name(f"{file.name}.new")
+    draft.write_text(text + "\n", encoding="utf-8")
+    os.replace(draft, file)
 
 
 def _operation_table(report):
     table = Table(
-        title=f"Operations, cycles from the doorbell ({report.sequences[0]['name']})", title_justify="left"
+        title=escape(f"Operations, cycles from the doorbell ({report.sequences[0]['name']})"),
+        title_justify="left",
     )
     table.add_column("operation", no_wrap=True)
     table.add_column("engine")
@@ -158,7 +179,7 @@ def _operation_table(report):
     for item in fold(report.ops, _general):
         peak = report.array_n**2 * item.busy_cycles
         table.add_row(
-            item.name,
+            escape(item.name),
             item.engine,
             f"{item.commands:,}",
             f"{item.start:,}",
@@ -187,8 +208,8 @@ def _sequence_table(report):
         table.add_column(name, justify="right")
     for item in report.sequences:
         table.add_row(
-            item["name"],
-            f"{item['tokens']}",
+            escape(item["name"]),
+            f"{item['tokens']}" + (" (truncated)" if item["truncated"] else ""),
             f"{item['cycles']:,}",
             f"{100 * item['utilization']:.2f} %",
             "yes" if item["bit_exact"] else "NO",
@@ -200,12 +221,26 @@ def _sequence_table(report):
     return table
 
 
+def _tokens(report):
+    """How many tokens were real; what the user's text lost or was filled up with."""
+    padding = f"{report.padding:,} are padding" if report.padding else "no padding"
+    lost = ""
+    if report.truncated:
+        whose = "the text was" if len(report.sequences) == 1 else f"{report.truncated} sequences were"
+        lost = f"; {whose} truncated to {report.seq} tokens"
+    return f"{report.tokens:,} real of {report.tokens + report.padding:,}, {padding}{lost}"
+
+
 def _summary(report):
     kind = "" if report.trained else " (random weights, not a trained model)"
     share = {name: 100 * busy / report.cycles for name, busy in report.engine_busy.items()}
     exact = (
         "every byte equals the integer model" if report.bit_exact else f"DIFFERENT: {report.first_difference}"
     )
+    of_real = by_real = ""
+    if report.padding:
+        of_real = f" of real tokens ({report.padded_macs:,} with padding)"
+        by_real = f" by real tokens, {100 * report.padded_utilization:.2f} % with padding"
     return [
         ("model", f"{report.model}{kind}, layer {report.layers[0]}, S = {report.seq}"),
         (
@@ -215,8 +250,9 @@ def _summary(report):
                 f"{report.memory_bandwidth:g} bytes a cycle"
             ),
         ),
-        ("cycles", f"{report.cycles:,} from doorbell to interrupt, {report.macs:,} MACs"),
-        ("utilisation", f"{100 * report.utilization:.2f} % of {report.array_n**2} MACs a cycle"),
+        ("tokens", _tokens(report)),
+        ("cycles", f"{report.cycles:,} from doorbell to interrupt, {report.macs:,} MACs{of_real}"),
+        ("utilisation", f"{100 * report.utilization:.2f} % of {report.array_n**2} MACs a cycle{by_real}"),
         ("busy", ", ".join(f"{name} {value:.1f} %" for name, value in share.items())),
         ("DRAM", f"{report.dram_bytes_read:,} bytes read, {report.dram_bytes_written:,} written"),
         ("integer model", exact),
@@ -238,7 +274,7 @@ def print_report(report, console) -> None:
         console.print(_sequence_table(report))
     width = max(len(label) for label, _ in _summary(report))
     for label, text in _summary(report):
-        console.print(f"{label:<{width}}  {text}", soft_wrap=True, highlight=False)
+        console.print(f"{label:<{width}}  {text}", soft_wrap=True, highlight=False, markup=False)
 
 
 def describe_difference(result, expected):

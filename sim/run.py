@@ -1,12 +1,12 @@
 """The user's flow: a real encoder layer through quantiser, compiler and simulated accelerator, and back."""
 
-from bertha.compiler.predict import Timing, predict
 from bertha.golden import integer_model
 from bertha.golden.metrics import agreement, pooled
 from bertha.sim.build import build
 from bertha.sim.job import read_outcome
 from bertha.sim.launch import launch
-from bertha.sim.prepare import prepare, run_folder, write_job
+from bertha.sim.options import run_name
+from bertha.sim.prepare import prepare, read_texts, run_folder, write_job
 from bertha.sim.progress import PROGRESS_FILE, SimulationProgress
 from bertha.sim.report import RunReport, describe_difference, operations, print_report, write_report
 
@@ -35,37 +35,43 @@ def run_layer(options, console):
     """
 
     def notify(what):
-        console.print(f"[dim]{what} ...[/dim]", highlight=False)
+        console.print(f"{what} ...", style="dim", highlight=False, markup=False)
 
-    prepared = prepare(options, notify=notify)
-    sequences = prepared.sequences
-    predicted = predict(prepared.program, Timing(memory=options.latency)).cycles
-    simulation = build(prepared.config, waves=options.waves, notify=notify)
-    with run_folder(options.run) as folder:
-        job = write_job(folder, options, prepared, sequences=sequences, predicted=predicted)
+    def show_path(label, path):
+        console.print(f"{label:<14} {path}", highlight=False, markup=False, soft_wrap=True)
+
+    texts = read_texts(options)
+    with run_folder(run_name(options, texts)) as folder:
+        prepared = prepare(options, texts, notify=notify)
+        sequences = prepared.sequences
+        simulation = build(prepared.config, waves=options.waves, notify=notify)
+        job = write_job(folder, options, prepared, sequences=sequences)
         waves = folder / "waves.fst" if options.waves else None
-        notify(f"simulating {len(sequences)} sequence(s) of {options.seq} tokens on {options.preset}")
+        notify(_announcement(options, sequences))
         with SimulationProgress(
-            console, folder / PROGRESS_FILE, sequences=len(sequences), cycles=predicted
+            console, folder / PROGRESS_FILE, sequences=len(sequences), cycles=prepared.predicted
         ) as progress:
             launch(
                 simulation, "bertha.sim.program_bench", folder, expect=1, waves=waves, watch=progress.watch
             )
         outcomes = [read_outcome(folder, number) for number in range(len(sequences))]
         report = _report(options, prepared, outcomes, job)
-        print_report(report, console)
         file = folder / "report.json"
         write_report(report, file)
-        console.print(f"report         {file}", highlight=False, soft_wrap=True)
+        print_report(report, console)
+        show_path("report", file)
         if waves:
-            console.print(f"waves          {waves}", highlight=False, soft_wrap=True)
+            show_path("waves", waves)
     return report
 
 
-def _macs(layer, tokens):
-    """Multiply-accumulates of the layer's own matrix products for so many tokens."""
-    linear = 4 * layer.hidden * layer.hidden + 2 * layer.hidden * layer.ffn
-    return tokens * linear + 2 * tokens * tokens * layer.hidden
+def _announcement(options, sequences):
+    count = "1 sequence" if len(sequences) == 1 else f"{len(sequences)} sequences"
+    real = sum(sequence.sentence.tokens for sequence in sequences)
+    return (
+        f"simulating {count} of {options.seq} tokens ({real} real of {len(sequences) * options.seq}) "
+        f"on {options.preset}"
+    )
 
 
 def _compare(prepared, sequence, outcome):
@@ -75,14 +81,15 @@ def _compare(prepared, sequence, outcome):
     result = prepared.program.unpack_output(outcome.output.tobytes())
     difference = describe_difference(result, expected)
     if difference is None and outcome.stray_bytes:
-        difference = f"{outcome.stray_bytes} bytes outside the results were changed"
+        difference = f"{outcome.stray_bytes} bytes outside the results and the scratch were changed"
     values = integer_model.dequantise(result, layer.output_scale)
     found = agreement(values, sequence.reference, sequence.sentence.mask)
-    tokens = sequence.sentence.tokens
-    macs = _macs(layer, tokens)
+    tokens, mask = sequence.sentence.tokens, sequence.sentence.mask
+    macs = sum(command.macs(mask) for command in prepared.program.commands)
     figures = {
         "name": sequence.sentence.text[:60] or "random tokens",
         "tokens": tokens,
+        "padding": len(mask) - tokens,
         "truncated": sequence.sentence.truncated,
         "cycles": outcome.cycles,
         "macs": macs,
@@ -107,6 +114,7 @@ def _report(options, prepared, outcomes, job):
     masks = [sequence.sentence.mask for sequence in sequences]
     whole = pooled([values for _, values in compared], [s.reference for s in sequences], masks)
     cycles, macs = sum(item["cycles"] for item in figures), sum(item["macs"] for item in figures)
+    padded_macs = prepared.program.macs * len(sequences)
     seconds = sum(outcome.seconds for outcome in outcomes)
     different = next((item["first_difference"] for item in figures if not item["bit_exact"]), None)
     return RunReport(
@@ -116,11 +124,16 @@ def _report(options, prepared, outcomes, job):
         trained=prepared.encoder.trained,
         layers=[options.layer],
         seq=options.seq,
+        tokens=sum(item["tokens"] for item in figures),
+        padding=sum(item["padding"] for item in figures),
+        truncated=sum(item["truncated"] for item in figures),
         memory_latency=job.latency,
         memory_bandwidth=job.bandwidth,
         cycles=cycles,
         macs=macs,
         utilization=macs / (array_n**2 * cycles),
+        padded_macs=padded_macs,
+        padded_utilization=padded_macs / (array_n**2 * cycles),
         bit_exact=different is None,
         first_difference=different,
         cosine_min=whole.cosine_min,
@@ -136,5 +149,5 @@ def _report(options, prepared, outcomes, job):
             for name in ("load", "store", "gemm", "vector")
         },
         sequences=figures,
-        ops=operations(prepared.program.commands, outcomes[0].trace),
+        ops=operations(prepared.program.commands, outcomes[0].trace, masks[0]),
     )

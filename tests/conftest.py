@@ -8,8 +8,8 @@ import pytest
 for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
     os.environ.setdefault(_name, "1")
 
-from bertha.models.encoder import load_model
-from bertha.quantize.quantizer import Settings, quantize_layer
+from bertha.models.encoder import load_model  # noqa: E402
+from bertha.quantize.quantizer import Settings, quantize_layer  # noqa: E402
 
 
 @pytest.fixture(scope="session")

@@ -3,6 +3,7 @@
 from rich.console import Console
 from rich.table import Table
 
+from bertha.arguments import integer, within
 from bertha.errors import UserError
 from bertha.golden import floating, integer_model, metrics
 from bertha.models.encoder import load_model
@@ -26,8 +27,10 @@ def layer_agreement(encoder, index, layer, sentences):
 
 def add_arguments(parser):
     parser.add_argument("--model", default="minilm", help="minilm, synthetic-base, reduced or a folder")
-    parser.add_argument("--layers", type=int, nargs="*", help="layers to measure (default: all)")
-    parser.add_argument("--sentences", type=int, default=120, help="unseen sentences to evaluate on")
+    parser.add_argument("--layers", type=integer, nargs="*", help="layers to measure (default: all)")
+    parser.add_argument(
+        "--sentences", type=within(3, 9999), default=120, help="unseen sentences to evaluate on"
+    )
     parser.add_argument(
         "--duplicates",
         nargs="*",
@@ -39,9 +42,12 @@ def add_arguments(parser):
 
 def run(options):
     console = Console()
-    console.print(_unit_table())
     encoder = load_model(options.model)
+    for layer in options.layers or []:
+        if not 0 <= layer < encoder.layers:
+            raise UserError(f"layers must be from 0 to {encoder.layers - 1} in {options.model}, not {layer}")
     counts = [_duplicates(option) for option in options.duplicates]
+    console.print(_unit_table())
     # Half of the sentences are short ones: they are the hardest.
     sentences = quantizer.evaluation_sentences(encoder, options.sentences - options.sentences // 3)
     sentences += quantizer.evaluation_sentences(encoder, options.sentences // 3, length=12, seed=5)

@@ -1,11 +1,12 @@
 """Speed of the simulation under cocotb against a bare C++ loop of the same model."""
 
+from bertha.arguments import within
 from bertha.commands import sim
 
 
 def add_arguments(parser) -> None:
-    sim.add_arguments(parser)
-    parser.add_argument("--rounds", type=int, default=3, help="measurements of each (default: 3)")
+    sim.add_layer_arguments(parser)
+    parser.add_argument("--rounds", type=within(1, 1000), default=3, help="measurements of each (default: 3)")
 
 
 def run(options) -> int:

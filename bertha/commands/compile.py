@@ -2,6 +2,7 @@
 
 from collections import defaultdict
 
+from bertha.arguments import integer, number
 from bertha.compiler.compile import compile_layer
 from bertha.compiler.disassemble import disassemble
 from bertha.compiler.predict import Timing, predict
@@ -12,17 +13,27 @@ from bertha.rtl.config import PRESETS, preset
 
 def add_arguments(parser) -> None:
     parser.add_argument("--model", default="minilm", help="minilm, or a folder with a BERT encoder")
-    parser.add_argument("--layer", type=int, default=0, help="encoder layer (default: 0)")
-    parser.add_argument("--seq", type=int, default=128, help="tokens (default: 128)")
+    parser.add_argument("--layer", type=integer, default=0, help="encoder layer (default: 0)")
+    parser.add_argument("--seq", type=integer, default=128, help="tokens (default: 128)")
     parser.add_argument("--preset", default="edge16", help=f"one of {', '.join(PRESETS)} (default: edge16)")
     parser.add_argument("--disassemble", action="store_true", help="print the program")
     parser.add_argument(
-        "--latency", type=int, default=Timing.memory, help="memory latency for the prediction"
+        "--latency", type=integer, default=Timing.memory, help="memory latency for the prediction"
+    )
+    parser.add_argument(
+        "--bandwidth",
+        type=number,
+        help="of the memory in bytes a cycle, for the prediction (default: the bus's)",
     )
 
 
 def run(options) -> int:
+    from bertha.sim.options import check_memory
+
     config = preset(options.preset)
+    check_memory(options.latency, options.bandwidth)
+    if options.seq < 1:
+        raise UserError(f"seq must be at least 1 token, not {options.seq}")
     layer = _quantised_layer(options)
     try:
         program = compile_layer(
@@ -38,7 +49,7 @@ def run(options) -> int:
         for line in disassemble(program):
             print(line)
         return 0
-    _report(program, predict(program, Timing(memory=options.latency)))
+    _report(program, predict(program, Timing(memory=options.latency, bandwidth=options.bandwidth)))
     return 0
 
 
@@ -61,7 +72,7 @@ def _report(program, prediction):
         operation = command.name.split(".")[1] if "." in command.name else command.name
         total = by_operation[command.opcode.name.lower(), operation]
         total[0] += 1
-        total[1] += command.macs
+        total[1] += command.macs()
         total[2] += command.dram_bytes
     print(f"{'command':12} {'operation':16} {'commands':>8} {'MACs':>14} {'DRAM bytes':>12}")
     for (opcode, operation), (count, macs, dram_bytes) in by_operation.items():

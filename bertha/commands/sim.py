@@ -5,45 +5,55 @@ from pathlib import Path
 
 from rich.console import Console
 
+from bertha.arguments import integer, integers, number
+
 _FILE_WIDTH = 120  # of tables that go to a file or a pipe
 
 
+class _Console(Console):
+    def on_broken_pipe(self) -> None:
+        raise  # noqa: PLE0704 (called where the error is handled; rich's own would exit with 1)
+
+
 def add_arguments(parser) -> None:
+    add_layer_arguments(parser)
+    parser.add_argument("--waves", action="store_true", help="write waves (FST)")
+
+
+def add_layer_arguments(parser) -> None:
+    """Options of a layer, a text and a memory."""
     parser.add_argument(
         "--model",
         default="minilm",
         help="minilm, synthetic-base, reduced, or a folder with "
         "config.json and model.safetensors (default: minilm)",
     )
-    parser.add_argument("--layer", type=int, default=0, help="encoder layer (default: 0)")
-    parser.add_argument("--seq", type=int, default=128, help="tokens of a sequence (default: 128)")
+    parser.add_argument("--layer", type=integer, default=0, help="encoder layer (default: 0)")
+    parser.add_argument("--seq", type=integer, default=128, help="tokens of a sequence (default: 128)")
     parser.add_argument("--preset", default="edge16", help="accelerator (default: edge16)")
     parser.add_argument(
         "--text", "--input", type=Path, help="text file, a sentence a line (default: a film review)"
     )
-    parser.add_argument("--latency", type=int, default=100, help="of the memory, in cycles (default: 100)")
+    parser.add_argument(
+        "--latency", type=integer, default=100, help="of the memory, in cycles (default: 100)"
+    )
     parser.add_argument(
         "--bandwidth",
-        type=float,
+        type=number,
         help="of the memory, in bytes a cycle (default: 8, or the width of the bus if that is more)",
     )
     parser.add_argument(
         "--duplicates",
-        type=_counts,
+        type=integers,
         default=(0, 0, 0, 0),
         help="duplicated channels of "
         "projections, output, intermediate and down layer, such as 4,0,4,4 (default: none)",
     )
-    parser.add_argument("--waves", action="store_true", help="write waves (FST)")
-
-
-def _counts(option):
-    return tuple(int(count) for count in option.split(","))
 
 
 def layer_options(options):
     """The `LayerOptions` of the parsed arguments."""
-    from bertha.sim.prepare import LayerOptions
+    from bertha.sim.options import LayerOptions
 
     return LayerOptions(
         model=options.model,
@@ -53,14 +63,14 @@ def layer_options(options):
         text=options.text,
         latency=options.latency,
         bandwidth=options.bandwidth,
-        waves=options.waves,
+        waves=getattr(options, "waves", False),
         duplicates=options.duplicates,
     )
 
 
 def table_console():
     """A console for tables: as wide as the terminal, or wide enough for all columns in a file."""
-    console = Console()
+    console = _Console()
     if not console.is_terminal:
         console.width = _FILE_WIDTH
     return console

@@ -2,8 +2,9 @@
 
 Works on any command list with its DRAM image, compiled or written by hand. The rules: fields in their range
 (`bertha.compiler.check.fields`), addresses inside the scratchpad and the window, nothing read that was never written,
-every wait satisfiable in program order, counters that cannot pass 255, every pair of conflicting accesses
-ordered (`bertha.compiler.check.order`), and accumulators that cannot overflow with the actual weights.
+nothing stored but into results and declared scratch, every wait satisfiable in program order, counters that cannot
+pass 255, every pair of conflicting accesses ordered (`bertha.compiler.check.order`), and accumulators that cannot
+overflow with the actual weights.
 """
 
 import numpy as np
@@ -48,6 +49,7 @@ class _Checker:
         }
         self._written = {space: np.zeros(size, dtype=bool) for space, size in self._sizes.items()}
         self._written[Space.DRAM][:] = self._contents.filled_lines()
+        self._may_store = self._storable_lines()
         self._order = Order(program.commands, config, self._sizes)
 
     def run(self):
@@ -67,6 +69,7 @@ class _Checker:
                 for access in found:
                     self._check_range(number, command, access)
                     self._check_written(number, command, access)
+                    self._check_stored(number, command, access)
                 self._order.tile(number, command, tile, found)
                 self._check_accumulator(number, command, tile)
                 for access in found:
@@ -116,6 +119,30 @@ class _Checker:
             raise ProgramError(
                 f"{place(number, command)} must read only what was written before, not {access.space} "
                 f"{access.first + missing[0]}"
+            )
+
+    def _storable_lines(self):
+        """For each line of the window, whether all of it is results or declared scratch."""
+        line, (base, limit) = self._config.line_bytes, self._program.window
+        lines = np.zeros(self._sizes[Space.DRAM], dtype=bool)
+        for address, nbytes in self._program.stores:
+            if address < base or address + nbytes > limit:
+                raise ProgramError(
+                    f"results and scratch must be in the window {base:#x} to {limit:#x}, not {address:#x} to "
+                    f"{address + nbytes:#x}"
+                )
+            lines[-(-(address - base) // line) : (address - base + nbytes) // line] = True
+        return lines
+
+    def _check_stored(self, number, command, access):
+        if access.space != Space.DRAM or not access.write:
+            return
+        wrong = np.flatnonzero(~self._may_store[access.first : access.end])
+        if len(wrong):
+            address = self._program.window[0] + (access.first + wrong[0]) * self._config.line_bytes
+            raise ProgramError(
+                f"{place(number, command)} must store only into results and declared scratch, not to "
+                f"{address:#x}"
             )
 
     def _check_accumulator(self, number, command, tile):

@@ -92,7 +92,7 @@ class _Attention:
         e.add(
             Opcode.GEMM,
             f"{buffer}.head{head}",
-            macs=e.rows_of(range(row, row + count)) * panel.tile.columns * e.layer.hidden,
+            work=e.work(range(row, row + count), panel.tile.columns * e.layer.hidden),
             a_addr=e.plan.line("x8") + row * x_lines,
             a_stride=x_lines,
             b_addr=line,
@@ -121,7 +121,7 @@ class _Attention:
             e.add(
                 Opcode.GEMM,
                 f"value.head{head}",
-                macs=e.seq * panel.tile.columns * e.layer.hidden,
+                work=e.work(range(e.panels), panel.tile.columns * e.layer.hidden),
                 a_addr=line,
                 b_addr=e.plan.line("x8"),
                 b_stride=x_lines,
@@ -154,7 +154,7 @@ class _Attention:
             e.add(
                 Opcode.GEMM,
                 f"scores.head{head}",
-                macs=e.rows_of(block) * e.rows_of(range(keys, keys + 1)) * e.layer.head_dim,
+                work=e.work(block, e.layer.head_dim, e.tokens(keys)),
                 a_addr=e.plan.line("query") + block.start * head_lines,
                 a_stride=head_lines,
                 b_addr=e.plan.line("key") + keys * head_lines,
@@ -216,7 +216,7 @@ class _Attention:
             e.add(
                 Opcode.GEMM,
                 f"context.head{head}",
-                macs=e.rows_of(block) * e.seq * tile.columns,
+                work=e.work(block, tile.columns, range(e.seq)),
                 a_addr=self._probability_line(place),
                 a_stride=self.keys // 2,
                 a_unsigned=1,

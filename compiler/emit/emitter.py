@@ -2,7 +2,7 @@
 
 from bertha.compiler.emit.weights import WeightStream
 from bertha.compiler.layout.panels import panel_count
-from bertha.compiler.program import Command
+from bertha.compiler.program import Command, Work
 from bertha.rtl.isa import Opcode
 
 __all__ = ["Emitter"]
@@ -42,7 +42,7 @@ class Emitter:
             order += [*layout.output, *layout.intermediate, *layout.down]
         return order
 
-    def add(self, opcode, operation, *, macs=0, residue_words=(), **fields) -> None:
+    def add(self, opcode, operation, *, work=(), residue_words=(), **fields) -> None:
         """Add a command of the operation."""
         fields = {name: int(value) for name, value in fields.items()}
         self.commands.append(
@@ -50,7 +50,7 @@ class Emitter:
                 opcode=opcode,
                 fields=fields,
                 name=f"{self._name}.{operation}",
-                macs=int(macs),
+                work=tuple(work),
                 residue_words=tuple(residue_words),
             )
         )
@@ -85,9 +85,13 @@ class Emitter:
         )
         self.commands[-1].dram_bytes = rows * lines * self.config.line_bytes
 
-    def rows_of(self, block):
-        """Real rows in a range of row panels."""
-        return min(block.stop * self.n, self.seq) - block.start * self.n
+    def tokens(self, panel):
+        """Tokens of a row panel, as a range."""
+        return range(panel * self.n, min((panel + 1) * self.n, self.seq))
+
+    def work(self, panels, each, keys=None):
+        """`Work` of tiles that have a row panel each, from `panels`."""
+        return [Work(int(each), self.tokens(panel), keys) for panel in panels]
 
     def load_residual(self, number) -> None:
         """Load the int16 layer input of block `number`, panel by panel."""

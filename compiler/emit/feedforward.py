@@ -62,7 +62,7 @@ class _Block:
             e.add(
                 Opcode.GEMM,
                 operation,
-                macs=e.rows_of(range(start, start + count)) * panel.tile.columns * features,
+                work=e.work(range(start, start + count), panel.tile.columns * features),
                 a_addr=operand + row * operand_lines,
                 a_stride=operand_lines,
                 b_addr=line,
@@ -129,7 +129,7 @@ class _Block:
             e.add(
                 Opcode.GEMM,
                 "intermediate",
-                macs=e.rows_of(self.block) * int((tile.features >= 0).sum()) * e.layer.hidden,
+                work=e.work(self.block, (tile.features >= 0).sum() * e.layer.hidden),
                 a_addr=e.plan.line("middle"),
                 a_stride=middle_lines,
                 b_addr=line,

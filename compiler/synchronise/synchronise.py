@@ -105,7 +105,7 @@ class _Pass:
         step = _Step(command, self._tiles[engine])
         clock = self._clock[engine].copy()
         events = []
-        for tile, need in enumerate(needed):
+        for need in needed:
             found = self._wait_for(need, clock, engine)
             if found is None:
                 self._barrier()
@@ -242,13 +242,12 @@ def _split(command, starts):
         for name, stride in _ADDRESS_STRIDES.items():
             fields[name] = fields.get(name, 0) + start * fields.get(stride, 0)
         fields["count"] = end - start
-        share = command.macs * end // command.tiles - command.macs * start // command.tiles
         parts.append(
             Command(
                 opcode=command.opcode,
                 fields=fields,
                 name=command.name,
-                macs=share,
+                work=command.work[start:end],
                 residue_words=command.residue_words[start:end],
             )
         )

@@ -32,6 +32,8 @@ class Control(wiring.Component):
     s_axil : In(axi4_lite_signature)
     irq : Out(1)
     fetch : Out(read_client)
+    stray : In(1)
+        An answer of the bus belongs to no burst.
     command : Out(stream of EngineCommand) x 4
     wait, post : In(stream of SemaphoreUnits) x 4
     fault : In(FaultSignature) x 4
@@ -58,6 +60,7 @@ class Control(wiring.Component):
                 "s_axil": In(axi4_lite_signature(addr_bits=ADDRESS_BITS)),
                 "irq": Out(1),
                 "fetch": Out(read_client(config)),
+                "stray": In(1),
                 "command": Out(stream.Signature(EngineCommand)).array(engines),
                 "wait": In(stream.Signature(SemaphoreUnits)).array(engines),
                 "post": In(stream.Signature(SemaphoreUnits)).array(engines),
@@ -120,6 +123,7 @@ class Control(wiring.Component):
         m.d.comb += [
             fetcher.start.eq(supervisor.start),
             fetcher.abort.eq(supervisor.abort),
+            fetcher.stray.eq(self.stray),
             fetcher.addr.eq(Cat(registers.program_addr, registers.program_addr_high)),
             fetcher.length.eq(registers.program_length),
             fetcher.window_base.eq(self.window_base),

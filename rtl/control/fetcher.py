@@ -1,10 +1,11 @@
 """Fetches a program from DRAM."""
 
 from amaranth.hdl import Cat, Module, Mux, Signal
-from amaranth.lib import data, stream, wiring
+from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from bertha.rtl.axi import Response, read_client
+from bertha.rtl.axi import Response, read_beat, read_client
+from bertha.rtl.dma.signatures import response_reason
 from bertha.rtl.isa import COMMAND_BITS, COMMAND_BYTES, FaultReason
 from bertha.rtl.signatures import INDEX_BITS, EngineCommand, FaultSignature
 from bertha.rtl.stream import Queue
@@ -21,7 +22,9 @@ class Fetcher(wiring.Component):
     `config.burst_beats` where that is less; commands are aligned, so none crosses 4 KiB. What can't
     be fetched faults when everything before it has been taken: MISALIGNED for an address that is no
     multiple of a command, DRAM_WINDOW for a command outside of the window (no burst is issued for
-    it), AXI_SLVERR and AXI_DECERR for a bad response.
+    it), AXI_SLVERR and AXI_DECERR for a bad response, AXI_PROTOCOL for a burst that ends before or after
+    its length. A burst is over when its last beat says so. Beats of no burst are dropped, and fault at
+    once, as does `stray`: AXI_PROTOCOL.
 
     Ports
     -----
@@ -33,6 +36,8 @@ class Fetcher(wiring.Component):
         Level, until `idle`. Issues nothing more and drops everything.
     window_base, window_limit : In
     dram : Out(read_client)
+    stray : In(1)
+        Somebody else got an answer that belongs to no burst.
     o : Out(stream of EngineCommand)
     fault : Out(FaultSignature)
     finished : Out(1)
@@ -58,6 +63,7 @@ class Fetcher(wiring.Component):
                 "window_base": In(config.axi_addr_bits),
                 "window_limit": In(config.axi_addr_bits + 1),
                 "dram": Out(read_client(config)),
+                "stray": In(1),
                 "o": Out(stream.Signature(EngineCommand)),
                 "fault": Out(FaultSignature),
                 "finished": Out(1),
@@ -74,25 +80,24 @@ class Fetcher(wiring.Component):
         burst_beats = min(command_beats, config.burst_beats)
         burst_bytes = burst_beats * config.axi_data_bytes
         capacity = _PREFETCHED_COMMANDS * command_beats
-        beat_layout = data.StructLayout({"data": beat_bits, "resp": Response})
-        m.submodules.beats = beats = Queue(beat_layout, capacity, buffered=True)
+        m.submodules.beats = beats = Queue(read_beat(config), capacity, buffered=True)
 
         # Bursts: each is checked in one cycle and issued in the next ones.
         misaligned, checked, inside = Signal(), Signal(), Signal()
         burst_addr = Signal(addr_bits + 1)  # with the top bit set: past the end of the address space
         bursts_left = Signal(32 + (command_beats // burst_beats - 1).bit_length())
         room = Signal(range(capacity + 1), init=capacity)
-        coming = Signal(range(capacity + 1))  # beats that were asked for and aren't here yet
+        coming = Signal(range(capacity // burst_beats + 1))  # bursts that were asked for and aren't over
         do_issue, do_beat = Signal(), Signal()
         m.d.comb += [
             self.dram.ar.valid.eq(checked & inside & (room >= burst_beats) & ~self.abort),
             self.dram.ar.payload.addr.eq(burst_addr),
             self.dram.ar.payload.len.eq(burst_beats - 1),
             do_issue.eq(self.dram.ar.valid & self.dram.ar.ready),
-            self.idle.eq(room == capacity),
+            self.idle.eq(~self.reading & (beats.level == 0)),
             self.reading.eq(coming != 0),
         ]
-        m.d.sync += coming.eq(coming + Mux(do_issue, burst_beats, 0) - (beats.i.valid & beats.i.ready))
+        m.d.sync += coming.eq(coming + do_issue - (beats.i.valid & beats.i.payload.last))
         m.d.sync += room.eq(room - Mux(do_issue, burst_beats, 0) + do_beat)
         with m.If(do_issue):
             m.d.sync += [
@@ -115,18 +120,20 @@ class Fetcher(wiring.Component):
         command = Signal(COMMAND_BITS)
         gathered = Signal(range(command_beats + 1))
         index, left = Signal(INDEX_BITS), Signal(32)
-        failed, error, starved = Signal(), Signal(), Signal()
+        ends, failed, error, starved, unasked = Signal(), Signal(), Signal(), Signal(), Signal()
         m.d.comb += [
-            beats.i.valid.eq(self.dram.r.valid),
-            beats.i.payload.data.eq(self.dram.r.payload.data),
-            beats.i.payload.resp.eq(self.dram.r.payload.resp),
-            self.dram.r.ready.eq(beats.i.ready),
+            # There is room but for the beats of a burst that is too long, which fault before they are missed.
+            beats.i.valid.eq(self.dram.r.valid & self.reading),
+            beats.i.payload.eq(self.dram.r.payload),
+            self.dram.r.ready.eq(1),
+            unasked.eq(self.stray | (self.dram.r.valid & ~self.reading)),
             self.o.valid.eq(gathered == command_beats),
             self.o.payload.body.eq(command),
             self.o.payload.index.eq(index),
             beats.o.ready.eq(~self.o.valid | failed | self.abort),
             do_beat.eq(beats.o.valid & beats.o.ready),
-            error.eq(do_beat & beats.o.payload.resp[1]),
+            ends.eq((gathered & (burst_beats - 1)) == burst_beats - 1),
+            error.eq(do_beat & ((beats.o.payload.resp != Response.OKAY) | (beats.o.payload.last != ends))),
             starved.eq(checked & ~inside & self.idle & ~self.o.valid),
             self.finished.eq(left == 0),
         ]
@@ -138,17 +145,18 @@ class Fetcher(wiring.Component):
                 gathered.eq(gathered + 1),
             ]
 
-        m.d.sync += self.fault.valid.eq((error | starved) & ~failed)
-        with m.If((error | starved) & ~failed):
+        faulty = error | starved | unasked
+        m.d.sync += self.fault.valid.eq(faulty & ~failed)
+        with m.If(faulty & ~failed):
             m.d.sync += [failed.eq(1), self.fault.payload.index.eq(index)]
             with m.If(starved):
                 m.d.sync += self.fault.payload.reason.eq(
                     Mux(misaligned, FaultReason.MISALIGNED, FaultReason.DRAM_WINDOW)
                 )
-            with m.Elif(beats.o.payload.resp == Response.DECERR):
-                m.d.sync += self.fault.payload.reason.eq(FaultReason.AXI_DECERR)
+            with m.Elif(error):
+                m.d.sync += self.fault.payload.reason.eq(response_reason(beats.o.payload.resp))
             with m.Else():
-                m.d.sync += self.fault.payload.reason.eq(FaultReason.AXI_SLVERR)
+                m.d.sync += self.fault.payload.reason.eq(FaultReason.AXI_PROTOCOL)
 
         with m.If(self.abort | (failed & ~self.start)):
             m.d.sync += [bursts_left.eq(0), checked.eq(0), gathered.eq(0)]
@@ -163,5 +171,6 @@ class Fetcher(wiring.Component):
                 index.eq(0),
                 left.eq(self.length),
                 failed.eq(0),
+                room.eq(capacity),
             ]
         return m

@@ -4,7 +4,7 @@ from amaranth.hdl import Module
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from bertha.rtl.axi import BURST_INCR, CACHE_NORMAL, axi4_signature, read_client
+from bertha.rtl.axi import BURST_INCR, axi4_signature, read_client
 from bertha.rtl.dma.load import LoadEngine
 from bertha.rtl.dma.read_arbiter import ReadArbiter
 from bertha.rtl.dma.signatures import engine_ports
@@ -28,6 +28,8 @@ class Dma(wiring.Component):
     read : Out(read_port)
         To the scratchpad.
     fetch : In(read_client)
+    stray : Out(1)
+        A response or data that belong to no burst of a load or store came; they are dropped.
     axi : Out(axi4_signature)
 
     Parameters
@@ -50,6 +52,7 @@ class Dma(wiring.Component):
                 "write": Out(stream.Signature(bank_write(config))),
                 "read": Out(read_port(config)),
                 "fetch": In(read_client(config)),
+                "stray": Out(1),
                 "axi": Out(
                     axi4_signature(
                         addr_bits=config.axi_addr_bits,
@@ -80,9 +83,10 @@ class Dma(wiring.Component):
         wiring.connect(m, wiring.flipped(self.fetch), reads.fetch)
 
         size = (config.axi_data_bytes - 1).bit_length()
-        for channel in ("aw", "ar"):
-            constants = {"size": size, "burst": BURST_INCR, "cache": CACHE_NORMAL}
+        for channel, cache in (("aw", config.axi_write_cache), ("ar", config.axi_read_cache)):
+            constants = {"size": size, "burst": BURST_INCR, "cache": cache, "prot": config.axi_prot}
             m.d.comb += [getattr(axi, channel + name).eq(value) for name, value in constants.items()]
+        other_id = axi.bid != 0
         m.d.comb += [
             axi.arid.eq(reads.ar.payload.id),
             axi.araddr.eq(reads.ar.payload.burst.addr),
@@ -105,7 +109,8 @@ class Dma(wiring.Component):
             axi.wvalid.eq(store.dram.w.valid),
             store.dram.w.ready.eq(axi.wready),
             store.dram.b.payload.eq(axi.bresp),
-            store.dram.b.valid.eq(axi.bvalid),
-            axi.bready.eq(store.dram.b.ready),
+            store.dram.b.valid.eq(axi.bvalid & ~other_id),
+            axi.bready.eq(store.dram.b.ready | other_id),
         ]
+        m.d.sync += self.stray.eq(load.stray | store.stray | (axi.bvalid & other_id))
         return m

@@ -4,7 +4,7 @@ from amaranth.hdl import Cat, Module, ResetInserter, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import Out
 
-from bertha.rtl.axi import Response, burst_address, read_client
+from bertha.rtl.axi import Response, burst_address, read_beat, read_client
 from bertha.rtl.control.posts import PostPair, Posts
 from bertha.rtl.control.waits import Waits
 from bertha.rtl.dma.planner import BurstPlanner
@@ -25,13 +25,16 @@ class LoadEngine(wiring.Component):
     A burst is issued only when there is room for all of its beats, so read data are never held up.
     The next command's bursts are issued while the previous one's data arrive. A command posts when
     the scratchpad has taken its last line. A line with an error response isn't written, nor is
-    anything after it.
+    anything after it; so with a burst that ends before or after its length. A burst is over when its
+    last beat says so. Beats of no burst are dropped.
 
     Ports
     -----
     port : Out(stream of bank_write)
         To the scratchpad.
     dram : Out(read_client)
+    stray : Out(1)
+        A beat of no burst came.
 
     The others are `bertha.rtl.dma.signatures.engine_ports`.
 
@@ -47,6 +50,7 @@ class LoadEngine(wiring.Component):
             | {
                 "port": Out(stream.Signature(bank_write(config))),
                 "dram": Out(read_client(config)),
+                "stray": Out(1),
             }
         )
 
@@ -65,7 +69,6 @@ class LoadEngine(wiring.Component):
             }
         )
         mark_layout = data.StructLayout({"last": 1, "posts": PostPair})
-        beat_layout = data.StructLayout({"data": config.axi_data_bits, "resp": Response})
 
         waits, planner, posts = Waits(), BurstPlanner(config), Posts()
         m.submodules.waits = ResetInserter(self.abort)(waits)
@@ -73,7 +76,7 @@ class LoadEngine(wiring.Component):
         m.submodules.posts = ResetInserter(self.abort)(posts)
         m.submodules.ar = ar = Register(burst_address(config))
         m.submodules.flight = flight = Queue(flight_layout, config.outstanding_bursts)
-        m.submodules.beats = beats = Queue(beat_layout, capacity, buffered=capacity >= _BLOCK_RAM_DEPTH)
+        m.submodules.beats = beats = Queue(read_beat(config), capacity, buffered=capacity >= _BLOCK_RAM_DEPTH)
         m.submodules.writer = writer = LineWriter(config)
         m.submodules.marks = marks = Queue(mark_layout, 4)
         m.submodules.mark = mark = Register(mark_layout)  # cuts the queue off the scratchpad's arbitration
@@ -83,6 +86,7 @@ class LoadEngine(wiring.Component):
         connect_streams(m, waits.o, planner.i)
         connect_streams(m, posts.o, self.post)
         connect_streams(m, ar.o, self.dram.ar)
+        connect_streams(m, self.dram.r, beats.i)
         m.d.comb += [
             planner.window_base.eq(self.window_base),
             planner.window_limit.eq(self.window_limit),
@@ -103,13 +107,6 @@ class LoadEngine(wiring.Component):
         ]
         m.d.comb += [flight.i.payload[name].eq(burst[name]) for name, _ in flight_layout]
 
-        m.d.comb += [
-            beats.i.valid.eq(self.dram.r.valid),
-            beats.i.payload.data.eq(self.dram.r.payload.data),
-            beats.i.payload.resp.eq(self.dram.r.payload.resp),
-            self.dram.r.ready.eq(beats.i.ready),
-        ]
-
         # Beats become lines; after a fault and during an abort they are dropped.
         head = flight.o.payload
         beat, line = Signal(range(max(beats_per_line, 2))), Signal(range(burst_lines(config) + 1))
@@ -119,7 +116,9 @@ class LoadEngine(wiring.Component):
             discard.eq(failed | self.abort),
             last_beat.eq(beat == beats_per_line - 1),
             last_line.eq(line + 1 == head.lines),
-            error.eq(beats.o.payload.resp[1]),
+            error.eq(
+                (beats.o.payload.resp != Response.OKAY) | (beats.o.payload.last != (last_beat & last_line))
+            ),
             writer.i.payload.addr.eq(head.scratchpad_addr + line),
             writer.i.payload.data.eq(Cat(gathered, beats.o.payload.data)),
             writer.i.payload.index.eq(head.index),
@@ -127,9 +126,10 @@ class LoadEngine(wiring.Component):
             marks.i.valid.eq(writer.i.valid & writer.i.ready),
             marks.i.payload.last.eq(head.last & last_line),
             marks.i.payload.posts.eq(head.posts),
-            beats.o.ready.eq(flight.o.valid & (~last_beat | (writer.i.ready & marks.i.ready))),
-            do_beat.eq(beats.o.valid & beats.o.ready),
-            flight.o.ready.eq(do_beat & last_beat & last_line),
+            beats.o.ready.eq(~flight.o.valid | ~last_beat | (writer.i.ready & marks.i.ready)),
+            do_beat.eq(beats.o.valid & beats.o.ready & flight.o.valid),
+            flight.o.ready.eq(do_beat & beats.o.payload.last),
+            self.stray.eq(beats.o.valid & ~flight.o.valid),
         ]
         with m.If(do_beat):
             m.d.sync += [
@@ -138,8 +138,8 @@ class LoadEngine(wiring.Component):
             ]
             with m.If(last_beat):
                 m.d.sync += [beat.eq(0), line.eq(line + 1)]
-                with m.If(last_line):
-                    m.d.sync += line.eq(0)
+            with m.If(beats.o.payload.last):
+                m.d.sync += [beat.eq(0), line.eq(0)]
         m.d.sync += [self.active.eq(do_beat), self.index.eq(head.index)]
 
         # A command is done when the scratchpad takes its last line.

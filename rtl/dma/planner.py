@@ -1,14 +1,15 @@
-"""Cuts 2-D transfers into AXI bursts and checks them."""
+"""Cuts 2-D transfers into AXI bursts."""
 
 from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from bertha.rtl.control.posts import PostPair
+from bertha.rtl.dma.checker import BurstChecker
 from bertha.rtl.dma.signatures import burst_layout, burst_lines
 from bertha.rtl.isa import FaultReason, Opcode, command_layout
 from bertha.rtl.signatures import EngineCommand, FaultSignature, fault_reason_bits
-from bertha.rtl.stream import Queue, connect_streams
+from bertha.rtl.stream import connect_streams
 
 __all__ = ["BurstPlanner"]
 
@@ -60,11 +61,10 @@ class BurstPlanner(wiring.Component):
         config = self._config
         addr_bits = config.axi_addr_bits
         line_shift = (config.line_bytes - 1).bit_length()
-        page_lines = _PAGE_BYTES // config.line_bytes
         command = data.View(command_layout(Opcode.LOAD), self.i.payload.body)
-
-        m.submodules.bursts = bursts = Queue(burst_layout(config), self._depth)
-        connect_streams(m, bursts.o, self.o)
+        m.submodules.checker = checker = BurstChecker(config, depth=self._depth)
+        connect_streams(m, checker.o, self.o)
+        wiring.connect(m, checker.fault, wiring.flipped(self.fault))
 
         # The command under way. Addresses have one more bit than they need in range; a DRAM address
         # with that bit set lies past the end of the address space.
@@ -79,30 +79,22 @@ class BurstPlanner(wiring.Component):
         row_end = Signal(26)
         addr, line, left = Signal(addr_bits + 1), Signal(25), Signal(16)
         count = Signal(range(burst_lines(config) + 1))
-
-        # The burst that is checked.
-        checking, judged = Signal(), Signal()
-        checked = Signal(burst_layout(config))
-        checked_end = Signal(addr_bits + 2)
-        checked_reason = Signal(fault_reason_bits)
-        failed, check_done, outside, faulty = Signal(), Signal(), Signal(), Signal()
-
-        do_accept, do_step, row_ends = Signal(), Signal(), Signal()
+        row_ends = Signal()
         m.d.comb += [
-            self.i.ready.eq(~busy & ~failed),
-            do_accept.eq(self.i.valid & self.i.ready),
-            do_step.eq(busy & sized & (~checking | check_done)),
+            checker.window_base.eq(self.window_base),
+            checker.window_limit.eq(self.window_limit),
+            self.i.ready.eq(~busy),
+            self.idle.eq(~busy & checker.idle),
             row_ends.eq(left == count),
-            self.idle.eq(~busy & ~checking & ~bursts.o.valid),
         ]
 
-        with m.If(do_accept):
-            m.d.sync += reason.eq(self._field_fault(command, line_shift))
+        with m.If(self.i.valid & self.i.ready):
             past_end = command.dram_addr[addr_bits:].any() if addr_bits < 64 else 0
             start = Cat(command.dram_addr[:addr_bits], past_end)
             m.d.sync += [
                 busy.eq(1),
                 sized.eq(0),
+                reason.eq(self._field_fault(command, line_shift)),
                 index.eq(self.i.payload.index),
                 posts.post0.eq(command.post0),
                 posts.post1.eq(command.post1),
@@ -118,47 +110,39 @@ class BurstPlanner(wiring.Component):
             ]
 
         # First cycle of a burst: its length, and where the next row would be.
-        in_page = Signal(range(page_lines + 1))
-        limit = Signal.like(in_page)
         far_row = Signal(max(addr_bits + 1, 32) + 1)
-        m.d.comb += [
-            in_page.eq(page_lines - addr[line_shift : line_shift + (page_lines - 1).bit_length()]),
-            limit.eq(Mux(in_page < burst_lines(config), in_page, burst_lines(config))),
-            far_row.eq(row_addr + stride),
-        ]
+        m.d.comb += far_row.eq(row_addr + stride)
         with m.If(busy & ~sized):
             m.d.sync += [
                 sized.eq(1),
-                count.eq(Mux(left < limit, left, limit)),
+                count.eq(self._burst_length(addr[line_shift:], left)),
                 next_row_addr.eq(Cat(far_row[:addr_bits], far_row[addr_bits:].any())),
                 next_row_line.eq(row_line + scratchpad_stride),
                 row_end.eq(row_line + lines),
             ]
 
-        # Second cycle: on to the next burst.
+        # Second cycle: the burst goes to be checked, and on to the next one.
         end = Signal(addr_bits + 2)
-        m.d.comb += end.eq(addr + (count << line_shift))
-        with m.If(do_step):
+        burst = checker.i.payload.burst
+        off_scratchpad = Mux(row_end > config.lines, FaultReason.SCRATCHPAD_RANGE, FaultReason.NONE)
+        m.d.comb += [
+            end.eq(addr + (count << line_shift)),
+            checker.i.valid.eq(busy & sized),
+            checker.i.payload.end.eq(end),
+            checker.i.payload.reason.eq(Mux(reason != FaultReason.NONE, reason, off_scratchpad)),
+            burst.addr.eq(addr),
+            burst.scratchpad_addr.eq(line),
+            burst.lines.eq(count),
+            burst.index.eq(index),
+            burst.last.eq(row_ends & (rows_left == 1)),
+            burst.posts.eq(posts),
+        ]
+        with m.If(checker.i.valid & checker.i.ready):
             m.d.sync += [
                 sized.eq(0),
                 addr.eq(Cat(end[:addr_bits], end[addr_bits:].any())),
                 line.eq(line + count),
                 left.eq(left - count),
-                checking.eq(1),
-                checked.addr.eq(addr),
-                checked.scratchpad_addr.eq(line),
-                checked.lines.eq(count),
-                checked.index.eq(index),
-                checked.last.eq(row_ends & (rows_left == 1)),
-                checked.posts.eq(posts),
-                checked_end.eq(end),
-                checked_reason.eq(
-                    Mux(
-                        reason != FaultReason.NONE,
-                        reason,
-                        Mux(row_end > config.lines, FaultReason.SCRATCHPAD_RANGE, FaultReason.NONE),
-                    )
-                ),
             ]
             with m.If(row_ends):
                 m.d.sync += [
@@ -170,31 +154,15 @@ class BurstPlanner(wiring.Component):
                     line.eq(next_row_line),
                     left.eq(lines),
                 ]
-        with m.Elif(check_done):
-            m.d.sync += checking.eq(0)
-
-        # The comparisons take a cycle of their own; the next burst is sized meanwhile.
-        m.d.comb += [
-            # Past the end of the address space, the burst's end exceeds any limit.
-            outside.eq((checked.addr < self.window_base) | (checked_end > self.window_limit)),
-            bursts.i.payload.eq(checked),
-            bursts.i.valid.eq(judged & ~faulty & ~failed),
-            check_done.eq(judged & bursts.i.ready & ~faulty & ~failed),
-        ]
-        m.d.sync += [
-            faulty.eq(outside | (checked_reason != FaultReason.NONE)),
-            judged.eq(checking & ~check_done),
-            self.fault.valid.eq(judged & faulty & ~failed),
-        ]
-        with m.If(judged & faulty & ~failed):
-            m.d.sync += [
-                failed.eq(1),
-                self.fault.payload.index.eq(checked.index),
-                self.fault.payload.reason.eq(
-                    Mux(checked_reason != FaultReason.NONE, checked_reason, FaultReason.DRAM_WINDOW)
-                ),
-            ]
         return m
+
+    def _burst_length(self, first_line, left):
+        """Lines of the burst that begins with the `first_line` of DRAM, in a row with `left` lines left."""
+        page_lines = _PAGE_BYTES // self._config.line_bytes
+        in_page = page_lines - first_line[: (page_lines - 1).bit_length()]
+        longest = burst_lines(self._config)
+        limit = Mux(in_page < longest, in_page, longest)
+        return Mux(left < limit, left, limit)
 
     @staticmethod
     def _field_fault(command, line_shift):

@@ -47,8 +47,13 @@ def write_client(config):
 
 
 def response_reason(response):
-    """`FaultReason` of an RRESP or BRESP that is an error."""
-    return Mux(response == Response.DECERR, FaultReason.AXI_DECERR, FaultReason.AXI_SLVERR)
+    """`FaultReason` of an answer that is none to what was asked.
+
+    `response` is its RRESP or BRESP. An OKAY is wrong by where it came, an EXOKAY always: nothing exclusive
+    is asked for.
+    """
+    failed = Mux(response == Response.DECERR, FaultReason.AXI_DECERR, FaultReason.AXI_SLVERR)
+    return Mux(response[1], failed, FaultReason.AXI_PROTOCOL)
 
 
 def engine_ports(config):

@@ -4,7 +4,7 @@ from amaranth.hdl import Module, Mux, ResetInserter, Signal
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import Out
 
-from bertha.rtl.axi import burst_address, write_beat
+from bertha.rtl.axi import Response, burst_address, write_beat
 from bertha.rtl.control.posts import PostPair, Posts
 from bertha.rtl.control.waits import Waits
 from bertha.rtl.dma.planner import BurstPlanner
@@ -21,13 +21,16 @@ class StoreEngine(wiring.Component):
 
     A burst's address goes out when its lines begin to be read, which is while the burst before it
     still sends its last few lines, so bursts and commands follow one another without a gap. A
-    command posts when DRAM has acknowledged its last burst.
+    command posts when DRAM has acknowledged its last burst. A response that comes before the last
+    beat has left is a fault; one that comes while no burst is on its way is dropped.
 
     Ports
     -----
     port : Out(read_port)
         To the scratchpad.
     dram : Out(write_client)
+    stray : Out(1)
+        A response to no burst came.
 
     The others are `bertha.rtl.dma.signatures.engine_ports`. After an abort, the beats that are still due
     on the bus go out without a strobe.
@@ -40,7 +43,8 @@ class StoreEngine(wiring.Component):
     def __init__(self, config):
         self._config = config
         super().__init__(
-            engine_ports(config) | {"port": Out(read_port(config)), "dram": Out(write_client(config))}
+            engine_ports(config)
+            | {"port": Out(read_port(config)), "dram": Out(write_client(config)), "stray": Out(1)}
         )
 
     def elaborate(self, platform) -> Module:
@@ -121,14 +125,22 @@ class StoreEngine(wiring.Component):
                     m.d.sync += line.eq(0)
         m.d.sync += [self.active.eq(do_beat), self.index.eq(head.index)]
 
-        # Responses come in the order of the bursts, since they all have the same ID.
+        # Responses come in the order of the bursts, since they all have the same ID. `sent` counts those
+        # whose data have left and that have none yet.
         acknowledged, bad_response = Signal(), Signal()
         answered = flight.o.payload
+        sent = Signal(range(2 * config.outstanding_bursts + 1))
+        with m.If(~flight.o.valid):
+            m.d.sync += sent.eq(0)
+        with m.Else():
+            leaves = w.o.valid & w.o.ready & w.o.payload.last
+            m.d.sync += sent.eq(sent + leaves - (acknowledged & (sent != 0)))
         m.d.comb += [
-            self.dram.b.ready.eq(flight.o.valid & (~answered.last | posts.i.ready)),
-            acknowledged.eq(self.dram.b.valid & self.dram.b.ready),
+            self.dram.b.ready.eq(~flight.o.valid | ~answered.last | posts.i.ready),
+            acknowledged.eq(self.dram.b.valid & self.dram.b.ready & flight.o.valid),
+            self.stray.eq(self.dram.b.valid & ~flight.o.valid),
             flight.o.ready.eq(acknowledged),
-            bad_response.eq(acknowledged & self.dram.b.payload[1]),
+            bad_response.eq(acknowledged & ((self.dram.b.payload != Response.OKAY) | (sent == 0))),
             posts.i.valid.eq(acknowledged & answered.last & ~bad_response),
             posts.i.payload.eq(answered.posts),
         ]
@@ -147,8 +159,11 @@ class StoreEngine(wiring.Component):
         with m.Elif(bad_response | planner.fault.valid):
             m.d.sync += failed.eq(1)
 
+        on_bus = Signal()
         m.d.comb += [
-            self.idle.eq(planner.idle & ~flight.o.valid & ~w.o.valid & posts.idle & reader.idle),
+            # A response too many may be taken for that of a burst whose address or data are still due.
+            on_bus.eq(flight.o.valid | aw.o.valid | sending.o.valid | w.o.valid),
+            self.idle.eq(planner.idle & ~on_bus & posts.idle & reader.idle),
             self.waiting.eq(waits.waiting & self.idle),
         ]
         return m

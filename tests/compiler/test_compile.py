@@ -26,6 +26,9 @@ def compare(layer, config, *, seq, masked=0, seed=0, base=0):
     assert np.array_equal(output, expected["output16"])
     own = layer.hidden * (4 * layer.hidden + 2 * layer.ffn) * seq + 2 * seq * seq * layer.hidden
     assert program.macs == own
+    real = seq - masked
+    useful = layer.hidden * (4 * layer.hidden + 2 * layer.ffn) * real + 2 * real * real * layer.hidden
+    assert sum(command.macs(mask) for command in program.commands) == useful
     return program
 
 
@@ -72,12 +75,25 @@ def test_everything_in_blocks_and_context_through_dram():
     for kilobytes, seq in ((4, 18), (4, 22), (4, 26), (8, 50)):
         config = SMALL.replace(scratchpad_bytes=1024 * kilobytes)
         layer = random_layer(seed=seq, heads=3, head_dim=6, ffn=14)
-        plan = compare(layer, config, seq=seq, masked=1).plan
+        program = compare(layer, config, seq=seq, masked=1)
+        plan = program.plan
+        assert len(program.scratch) == plan.spill
+        _check_regions_are_apart(program)
         seen["attention"] |= len(plan.attention_blocks) > 1
         seen["blocks"] |= len(plan.blocks) > 1
         seen["spill"] |= plan.spill
         seen["late residual"] |= not plan.early_residual
     assert all(seen.values()), seen
+
+
+def _check_regions_are_apart(program):
+    """What the host puts into DRAM, the results and the scratch don't share a byte."""
+    regions = [(address, len(content)) for address, content in program.pieces]
+    regions += [*program.inputs, *program.stores]
+    regions.sort()
+    for (address, nbytes), (following, _) in zip(regions, regions[1:], strict=False):
+        assert address + nbytes <= following
+    assert regions[-1][0] + regions[-1][1] <= program.window[1]
 
 
 @pytest.mark.parametrize("seed", range(8))

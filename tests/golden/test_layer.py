@@ -195,6 +195,8 @@ def test_metrics_look_at_real_tokens_only():
         (1 + 2**-0.5) / 2
     )
     assert found.snr_db == pytest.approx(10 * np.log10(26))
+    zero = np.zeros((1, 2))
+    assert metrics.agreement(zero, zero).cosine_min == 1 and metrics.agreement(zero, zero + 1).cosine_min == 0
 
 
 def test_command_line(capsys):

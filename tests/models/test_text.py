@@ -1,3 +1,5 @@
+import dataclasses
+
 import numpy as np
 import pytest
 
@@ -46,6 +48,40 @@ def test_text_file(tmp_path):
         text.read_sentences(path)
     with pytest.raises(text.TextError, match="can't be read: No such file"):
         text.read_sentences(tmp_path / "absent.txt")
+
+
+def test_only_a_line_feed_ends_a_line(tmp_path):
+    path = tmp_path / "text.txt"
+    inside = "one\u2028two\u0085three\x0cfour\x0bfive\rsix\x1cseven"
+    path.write_bytes(b"\xef\xbb\xbf" + f"{inside}\r\nsecond\n".encode())
+    assert text.read_sentences(path) == [inside, "second"]
+
+
+def test_special_tokens_in_a_text_are_plain_text(minilm):
+    texts = ["a [PAD] b", "[CLS] a", "a [SEP]", "[MASK]", "[UNK]"]
+    plain = [t.replace("[", " [ ").replace("]", " ] ") for t in texts]
+    for sentence, same in zip(text.tokenize(minilm, texts), text.tokenize(minilm, plain), strict=True):
+        assert sentence.ids.tolist() == same.ids.tolist() and sentence.mask.all()
+        assert not set(sentence.ids[1:-1].tolist()) & {0, 100, 101, 102, 103}
+
+
+@pytest.mark.parametrize("nothing", ["", " ", "\x00\x01\x02", "\u200b", "\u0301"])
+def test_text_without_any_token(minilm, nothing):
+    with pytest.raises(text.TextError, match="a text must have at least one token, but .* has none"):
+        text.tokenize(minilm, ["words", nothing], 8)
+
+
+def test_more_texts_than_there_are():
+    with pytest.raises(text.TextError, match="calibration texts must be from 1 to [0-9]+, not 1000000"):
+        text.calibration_texts(1_000_000)
+    with pytest.raises(text.TextError, match="evaluation texts must be from 1 to [0-9]+, not 0"):
+        text.evaluation_texts(0)
+
+
+def test_token_that_the_model_does_not_know(reduced, minilm):
+    stranger = dataclasses.replace(reduced, tokenizer_file=minilm.tokenizer_file)
+    with pytest.raises(text.TextError, match="token ids must be below the model's 1000"):
+        text.tokenize(stranger, ["words"])
 
 
 def test_model_without_tokenizer(reduced):

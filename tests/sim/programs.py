@@ -18,6 +18,7 @@ __all__ = [
     "copy_program",
     "fault_program",
     "gemm_program",
+    "loads_program",
     "random_shapes",
 ]
 
@@ -215,6 +216,19 @@ def copy_program(config, *, seed, window=_WINDOW, rows=7):
             memory.expect(target + row * stride, memory.before[start : start + lines * line])
         scratchpad += rows * (lines + 1)
     return memory.finish(commands)
+
+
+def loads_program(config, *, seed, count=24, window=_WINDOW):
+    """Only loads, so that it may end anywhere; with the (address, bytes) that each of them reads."""
+    generator = np.random.default_rng(seed)
+    memory = _Memory(config, window, generator)
+    commands, places = [], []
+    for _ in range(count):
+        lines = int(generator.integers(3, 90))
+        memory.reserve(int(generator.integers(0, 9)) * config.line_bytes)
+        places.append((memory.reserve(lines * config.line_bytes), lines * config.line_bytes))
+        commands.append(encode(Opcode.LOAD, dram_addr=places[-1][0], lines=lines, rows=1))
+    return memory.finish(commands), places
 
 
 @dataclass(frozen=True)

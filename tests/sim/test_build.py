@@ -1,6 +1,7 @@
 """Builds are kept, shared between processes, and rebuilt when what they are made of changes."""
 
 import json
+import os
 import subprocess
 import sys
 import time
@@ -64,13 +65,13 @@ def test_what_failed_is_made_anew(folder):
     assert (result / "bertha.v").read_text().startswith("module")
 
 
-def test_unused_folders_are_removed(folder, monkeypatch):
+def test_unused_folders_are_removed(folder):
     source = folder / "part.py"
     source.write_text("one")
     design, _ = counting_design(source)
     old = generate_verilog(CONFIG, design=design)
-    monkeypatch.setattr(build_module, "_UNUSED_SECONDS", 0.01)
-    time.sleep(0.05)
+    days_ago = time.time() - 2 * 24 * 3600
+    os.utime(old / "done", (days_ago, days_ago))
     source.write_text("two")
     new = generate_verilog(CONFIG, design=design)
     assert not old.exists()
@@ -99,8 +100,8 @@ def test_second_build_is_immediate():
 def test_processes_wait_for_each_other(folder):
     """Four processes that want the same thing at once: one makes it."""
     script = (
-        "import sys, time; from pathlib import Path; sys.path.insert(0, '.')\n"
-        "from sim import build; from rtl.config import preset\n"
+        "import sys, time; from pathlib import Path\n"
+        "from bertha.sim import build; from bertha.rtl.config import preset\n"
         "folder = Path(sys.argv[1]); build.BUILD = folder\n"
         "def generate(config, into):\n"
         "    print('made'); time.sleep(0.5); (into / 'bertha.v').write_text('whole')\n"
@@ -111,11 +112,31 @@ def test_processes_wait_for_each_other(folder):
         subprocess.Popen(
             [sys.executable, "-c", script, str(folder)],
             stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
             text=True,
             cwd=CHECKOUT,
         )
         for _ in range(4)
     ]
-    outputs = [process.communicate(timeout=60)[0] for process in processes]
+    outputs, errors = zip(*(process.communicate(timeout=120) for process in processes), strict=True)
     assert [process.returncode for process in processes] == [0] * 4
     assert sorted(outputs) == ["", "", "", "made\n"]
+    # Whoever waited said so, in a line.
+    waited = [error for error in errors if error]
+    assert all(
+        error.startswith("waiting for another process that generates the same Verilog") for error in waited
+    )
+    assert all(error.count("\n") == 1 for error in waited)
+
+
+def test_removed_by_another_process_meanwhile(folder, monkeypatch):
+    """Two processes that tidy up at once don't trip over each other."""
+    source = folder / "part.py"
+    source.write_text("one")
+    design, _ = counting_design(source)
+    old = generate_verilog(CONFIG, design=design)
+    done = old / "done"
+    monkeypatch.setattr(type(folder), "glob", lambda self, pattern: iter([old / "gone" / "done", done]))
+    monkeypatch.setattr(build_module, "_UNUSED_SECONDS", -1)
+    build_module._remove_unused(folder)
+    assert not old.exists()

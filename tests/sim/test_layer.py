@@ -10,7 +10,9 @@ from rich.console import Console
 from bertha.cli import main
 from bertha.folders import BUILD
 from bertha.golden import integer_model
-from bertha.sim.prepare import LayerOptions
+from bertha.rtl.config import PRESETS, Config
+from bertha.sim.options import LayerOptions
+from bertha.sim.prepare import prepare
 from bertha.sim.program_bench import stray_bytes
 from bertha.sim.run import run_layer
 
@@ -59,12 +61,48 @@ def test_a_difference_fails(monkeypatch, capsys):
     assert report["bit_exact"] is False
 
 
-def test_stray_bytes_are_those_outside_of_the_results():
+def test_stray_bytes_are_those_outside_of_results_and_scratch():
     before = np.zeros(64, np.uint8)
     memory = SimpleNamespace(base=100, bytes=before.copy())
     memory.bytes[10:20] = 1
-    assert stray_bytes(memory, before, (110, 10)) == 0
-    assert stray_bytes(memory, before, (111, 8)) == 2
+    assert stray_bytes(memory, before, [(110, 10)]) == 0
+    assert stray_bytes(memory, before, [(111, 8)]) == 2
+    assert stray_bytes(memory, before, [(111, 8), (150, 14)]) == 2
+    memory.bytes[50:60] = 2
+    assert stray_bytes(memory, before, [(110, 10)]) == 10
+    assert stray_bytes(memory, before, [(110, 10), (150, 9)]) == 1
+
+
+SMALL = Config(array_n=4, scratchpad_bytes=8192, scratchpad_banks=4, row_slots=16)
+
+
+@pytest.mark.parametrize(
+    ("seq", "duplicates", "kinds"),
+    [
+        (31, (0, 0, 0, 0), {"scores"}),
+        (41, (2, 3, 1, 2), {"scores", "context"}),
+        (41, (0, 0, 0, 0), {"scores", "context", "blocks", "residual ahead"}),
+        (51, (2, 3, 1, 2), {"scores", "context", "blocks"}),
+    ],
+)
+def test_plans_for_a_small_scratchpad(monkeypatch, seq, duplicates, kinds):
+    """Whatever the planner does to fit a layer in: every byte is right, and none outside results and scratch."""
+    monkeypatch.setitem(PRESETS, "small4", SMALL)
+    options = {"model": "reduced", "preset": "small4", "seq": seq, "duplicates": duplicates}
+    plan = prepare(LayerOptions(**options), notify=lambda what: None).program.plan
+    assert kinds == {
+        kind
+        for kind, found in (
+            ("scores", len(plan.attention_blocks) > 1),
+            ("context", plan.spill),
+            ("blocks", len(plan.blocks) > 1),
+            ("residual ahead", plan.residual_sets > 1),
+        )
+        if found
+    }
+    report = run(**options)
+    assert report.first_difference is None
+    assert report.bit_exact
 
 
 def test_slow_memory_changes_no_byte():
@@ -75,6 +113,14 @@ def test_slow_memory_changes_no_byte():
     assert slow.bit_exact
     assert slow.cycles > 1.5 * fast.cycles
     assert slow.dram_bytes_read == fast.dram_bytes_read
+
+
+@pytest.mark.parametrize(("latency", "bandwidth"), [(100, 0.02), (20_000, None)])
+def test_timeouts_follow_the_memory(latency, bandwidth):
+    """A memory that makes the run last millions of cycles is slow, not a fault."""
+    report = run(model="reduced", preset="tiny4", seq=40, latency=latency, bandwidth=bandwidth)
+    assert report.bit_exact
+    assert report.cycles > 1_100_000
 
 
 def test_minilm_layer_on_edge16():
@@ -108,6 +154,15 @@ def test_padded_sentences(tmp_path):
     assert max(tokens) <= 24
     assert min(tokens) < 6
     assert report.cycles == sum(item["cycles"] for item in report.sequences)
+    assert (report.tokens, report.padding) == (sum(tokens), 3 * 24 - sum(tokens))
+    # Only what real tokens have to do with real tokens counts, in the headline and in each operation.
+    linear = 4 * 384 * 384 + 2 * 384 * 1536
+    useful = [count * linear + 2 * count * count * 384 for count in tokens]
+    assert [item["macs"] for item in report.sequences] == useful
+    assert report.macs == sum(useful)
+    assert sum(operation.macs for operation in report.ops) == useful[0]
+    assert report.utilization == report.macs / (64 * report.cycles)
+    assert report.padded_macs == 3 * (24 * linear + 2 * 24 * 24 * 384)
     assert all(item["cosine_min"] >= 0.995 for item in report.sequences)
 
 

@@ -4,7 +4,7 @@ from bertha.rtl.config import preset
 from bertha.sim.build import build
 from bertha.sim.launch import launch
 
-TESTS = 6 + 1 + 2 + 1 + 4 + 4 + 1 + 1 + 1
+TESTS = 6 + 1 + 2 + 1 + 4 + 4 + 1 + 2 + 1 + 2 + 1 + 5 + 3 + 12 + 19 + 3 + 6 + 1
 
 
 def test_memory(tmp_path):

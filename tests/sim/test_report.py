@@ -4,9 +4,10 @@ import json
 from dataclasses import replace
 
 import numpy as np
+import pytest
 from rich.console import Console
 
-from bertha.compiler.program import Command
+from bertha.compiler.program import Command, Work
 from bertha.rtl.isa import Opcode
 from bertha.sim.memory import Trace
 from bertha.sim.report import (
@@ -20,9 +21,16 @@ from bertha.sim.report import (
 
 COMMANDS = [
     Command(opcode=Opcode.LOAD, fields={}, name="layer0.weights.query.panel0", dram_bytes=64),
-    Command(opcode=Opcode.GEMM, fields={"count": 1}, name="layer0.query.head0", macs=100),
-    Command(opcode=Opcode.GEMM, fields={"count": 1}, name="layer0.query.head0", macs=60),
-    Command(opcode=Opcode.GEMM, fields={"count": 1}, name="layer0.query.head1", macs=40),
+    Command(opcode=Opcode.GEMM, fields={"count": 1}, name="layer0.query.head0", work=(Work(20, range(5)),)),
+    Command(
+        opcode=Opcode.GEMM, fields={"count": 1}, name="layer0.query.head0", work=(Work(20, range(5, 8)),)
+    ),
+    Command(
+        opcode=Opcode.GEMM,
+        fields={"count": 1},
+        name="layer0.query.head1",
+        work=(Work(2, range(4), range(3, 8)),),
+    ),
     Command(opcode=Opcode.BARRIER, fields={}, name="layer0.end"),
 ]
 
@@ -47,11 +55,16 @@ def report(**changes):
         trained=False,
         layers=[0],
         seq=8,
+        tokens=8,
+        padding=0,
+        truncated=0,
         memory_latency=100,
         memory_bandwidth=8.0,
         cycles=100,
         macs=200,
         utilization=0.125,
+        padded_macs=200,
+        padded_utilization=0.125,
         bit_exact=True,
         first_difference=None,
         cosine_min=0.99,
@@ -67,6 +80,7 @@ def report(**changes):
             {
                 "name": "a sentence",
                 "tokens": 8,
+                "truncated": False,
                 "cycles": 100,
                 "utilization": 0.125,
                 "bit_exact": True,
@@ -122,6 +136,46 @@ def test_commands_of_one_name_are_one_operation():
     ]
 
 
+def test_macs_of_padding_tokens_do_not_count():
+    """Of 8 tokens the first 6 are real: 5 and 1 as rows, 4 rows and 3 keys."""
+    found = operations(COMMANDS, TRACE, np.arange(8) < 6)
+    assert [item.macs for item in found] == [0, 100 + 20, 2 * 4 * 3]
+
+
+def test_padding_and_truncation_are_told():
+    assert "8 real of 8, no padding\n" in printed(report())
+    assert "200 MACs\n" in printed(report())
+    padded = replace(report(), tokens=6, padding=2, macs=144, utilization=0.09)
+    text = printed(padded)
+    assert "6 real of 8, 2 are padding\n" in text
+    assert "144 MACs of real tokens (200 with padding)" in text
+    assert "9.00 % of 16 MACs a cycle by real tokens, 12.50 % with padding" in text
+    assert "no padding; the text was truncated to 8 tokens" in printed(replace(report(), truncated=1))
+    one = report()
+    several = replace(one, sequences=2 * one.sequences, tokens=12, padding=4, truncated=2)
+    assert "12 real of 16, 4 are padding; 2 sequences were truncated to 8 tokens" in printed(several)
+
+
+def test_text_is_no_markup():
+    """A sentence with brackets is printed as it is."""
+    one = report()
+    item = {**one.sequences[0], "name": "[/b] was [sic] here", "truncated": True}
+    text = printed(replace(one, model="a[b]c", sequences=[item, item]))
+    assert "cycles from the doorbell ([/b] was [sic] here)" in text
+    assert any("[/b] was [sic] here" in line and "8 (truncated)" in line for line in text.splitlines())
+    assert "a[b]c (random weights" in text
+
+
+def test_a_report_is_whole_or_not_there(tmp_path):
+    """What fails while it is written leaves the old one."""
+    file = tmp_path / "report.json"
+    write_report(report(), file)
+    before = file.read_bytes()
+    with pytest.raises(AttributeError):
+        write_report(replace(report(), model=object()), file)
+    assert file.read_bytes() == before
+
+
 def test_heads_and_panels_share_a_row():
     lines = [line for line in printed(report()).splitlines() if "query" in line]
     assert [line.replace("│", " ").split()[:2] for line in lines] == [
@@ -153,7 +207,7 @@ def test_json_has_the_promised_keys(tmp_path):
     found = json.loads((tmp_path / "report.json").read_text())
     promised = (
         "preset array_n model layers seq cycles macs utilization bit_exact cosine_min cosine_mean snr_db "
-        "sim_seconds sim_cycles_per_second ops"
+        "sim_seconds sim_cycles_per_second ops tokens padding truncated padded_macs padded_utilization"
     )
     assert set(promised.split()) <= set(found)
     assert found["ops"][1] == {

@@ -17,13 +17,18 @@ DATA = 0  # a kilobyte of bytes that the image holds, and a kilobyte of room aft
 ROOM = 1024
 
 
-def program(*commands, config=TINY, content=bytes(ROOM), size=2 * ROOM):
+def program(*commands, config=TINY, content=bytes(ROOM), size=2 * ROOM, scratch=((ROOM, ROOM),)):
     commands = [
         Command(opcode=opcode, fields=fields, name=f"step{number}")
         for number, (opcode, fields) in enumerate(commands)
     ]
     return Program(
-        config=config, commands=commands, pieces=[(DATA, content)], program_address=0, window=(0, size)
+        config=config,
+        commands=commands,
+        pieces=[(DATA, content)],
+        program_address=0,
+        window=(0, size),
+        scratch=scratch,
     )
 
 
@@ -50,6 +55,24 @@ WAIT = {"wait0": semaphore(0)}
 
 def test_a_good_program_passes():
     check(program(LOADED, gemm(**WAIT, post1=semaphore(1)), store(100, 2, wait0=semaphore(1))))
+
+
+@pytest.mark.parametrize(
+    ("scratch", "message"),
+    [
+        ([], "must store only into results and declared scratch, not to 0x400"),
+        ([(ROOM, 15 * LINE)], "must store only into results and declared scratch, not to 0x478"),
+        ([(ROOM + 1, 16 * LINE)], "must store only into results and declared scratch, not to 0x400"),
+        ([(ROOM + LINE, 15 * LINE)], r"command 1 \(step1, STORE\) must store only .*, not to 0x400"),
+        ([(ROOM, 7 * LINE), (ROOM + 8 * LINE, 8 * LINE)], "must store only .*, not to 0x438"),
+        ([(ROOM, ROOM + LINE)], "results and scratch must be in the window 0x0 to 0x800, not 0x400 to 0x808"),
+    ],
+)
+def test_stores_stay_in_what_is_declared(scratch, message):
+    commands = LOADED, store(0, 16, **WAIT)
+    check(program(*commands, scratch=[(ROOM, 16 * LINE)]))
+    check(program(*commands, scratch=[(ROOM, 8 * LINE), (ROOM + 8 * LINE, 8 * LINE)]))
+    refuse(message, *commands, scratch=scratch)
 
 
 @pytest.mark.parametrize(
@@ -325,7 +348,7 @@ class TestCompiled:
                 fields=dict(c.fields),
                 name=c.name,
                 residue_words=c.residue_words,
-                macs=c.macs,
+                work=c.work,
             )
             for c in compiled.commands
         ]
@@ -352,6 +375,13 @@ class TestCompiled:
                 check(broken)
             refused += 1
         assert refused > 50
+
+    def test_a_store_beside_the_results_is_refused(self, compiled):
+        """Into the weights, say: nothing else would notice."""
+        store = next(command for command in compiled.commands if command.opcode == Opcode.STORE)
+        store.fields["dram_addr"] = compiled.pieces[0][0]
+        with pytest.raises(ProgramError, match="must store only into results and declared scratch"):
+            check(compiled)
 
     def test_a_changed_address_is_refused(self, compiled):
         rng = np.random.default_rng(1)

@@ -26,7 +26,12 @@ def synchronised(*commands, config=TINY):
     result = sync.synchronise(commands, config, dram_base=0, dram_end=SIZE)
     check(
         Program(
-            config=config, commands=result, pieces=[(0, bytes(SIZE))], program_address=0, window=(0, SIZE)
+            config=config,
+            commands=result,
+            pieces=[(0, bytes(SIZE))],
+            program_address=0,
+            window=(0, SIZE),
+            scratch=[(0, SIZE)],
         )
     )
     return result
@@ -159,7 +164,12 @@ def test_random_programs_keep_their_meaning(seed):
     ]
     commands = sync.synchronise(commands, TINY, dram_base=0, dram_end=SIZE)
     program = Program(
-        config=TINY, commands=commands, pieces=[(0, content)], program_address=0, window=(0, SIZE)
+        config=TINY,
+        commands=commands,
+        pieces=[(0, content)],
+        program_address=0,
+        window=(0, SIZE),
+        scratch=[(0, SIZE)],
     )
     check(program)
     machine = Interpreter(TINY, window=(0, SIZE))

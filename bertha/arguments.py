@@ -1,0 +1,42 @@
+"""Types of command line arguments (`type=` of `add_argument`): one sentence says what a number must be."""
+
+from argparse import ArgumentTypeError
+
+__all__ = ["integer", "integers", "number", "within"]
+
+
+def integer(text):
+    """An integer; its range is for whoever uses it to check."""
+    return _parsed(int, text, "an integer")
+
+
+def number(text):
+    """A number; its range is for whoever uses it to check."""
+    return _parsed(float, text, "a number")
+
+
+def integers(text):
+    """Integers separated by commas, as a tuple."""
+    return _parsed(
+        lambda whole: tuple(int(part) for part in whole.split(",")), text, "integers such as 0,0,4,4"
+    )
+
+
+def within(low, high):
+    """The type of an integer from `low` to `high`."""
+    rule = f"an integer from {low} to {high}"
+
+    def parse(text):
+        value = _parsed(int, text, rule)
+        if not low <= value <= high:
+            raise ArgumentTypeError(f"must be {rule}, not {text}")
+        return value
+
+    return parse
+
+
+def _parsed(kind, text, rule):
+    try:
+        return kind(text)
+    except ValueError:
+        raise ArgumentTypeError(f"must be {rule}, not {text!r}") from None
