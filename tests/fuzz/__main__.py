@@ -17,8 +17,7 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
-from bertha.sim.build import build
-from tests.fuzz.harness import CHUNK, CONFIG, Failure, run_chunk
+from tests.fuzz.harness import CHUNK, Failure, run_chunk, simulation
 
 
 def _arguments():
@@ -45,7 +44,7 @@ def main():
     options = _arguments()
     seed = secrets.randbelow(1 << 31) if options.seed is None else options.seed
     print(f"seed {seed}", flush=True)
-    build(CONFIG, notify=lambda what: print(f"{what} ...", flush=True))
+    simulation()  # before there are several processes
     tally, cycles, failures, start = Counter(), 0, [], time.monotonic()
     columns = (
         TextColumn("programs"),

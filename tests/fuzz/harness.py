@@ -1,5 +1,6 @@
 """Runs random programs on the simulated chip, under nasty memories and nasty hosts, and judges what comes of it."""
 
+import functools
 from collections import Counter
 from dataclasses import dataclass
 
@@ -19,7 +20,7 @@ from bertha.sim.memory import AddressWaits, Manners, Response, Stalls
 from tests.fuzz.damage import ANY, Expected, damage, fields_of, ruin, stored
 from tests.fuzz.generate import draw_case
 
-__all__ = ["CHUNK", "Failure", "run_chunk"]
+__all__ = ["CHUNK", "Failure", "run_chunk", "simulation"]
 
 CONFIG = preset("tiny4")
 CHUNK = 100
@@ -28,6 +29,12 @@ CHUNK = 100
 GOOD_PROGRAMS = 6
 LONGEST_RUN = 150_000  # cycles that a program may be expected to take
 LATE = 8  # cycles in which a register write and the end of a program can't be told apart
+
+
+@functools.cache
+def simulation():
+    """The simulated chip, as the sources are now."""
+    return build(CONFIG, notify=lambda what: print(f"{what} ...", flush=True))
 
 
 class Failure(AssertionError):
@@ -124,7 +131,7 @@ class _Bench:
 
     def __init__(self, seed):
         self.seed = seed
-        self.transport = LibraryTransport(build(CONFIG), seed=seed % (1 << 31))
+        self.transport = LibraryTransport(simulation(), seed=seed % (1 << 31))
         self.driver = Driver(self.transport)
         self.transport.reset()
         self.good = [
