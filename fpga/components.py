@@ -3,20 +3,18 @@
 from bertha.errors import UserError
 from bertha.rtl.control.control import Control
 from bertha.rtl.dma.dma import Dma
-from bertha.rtl.gemm.gemm import GemmEngine
+from bertha.rtl.engine.table import ENGINES
 from bertha.rtl.row_slots import RowSlots
 from bertha.rtl.scratchpad.scratchpad import Scratchpad
 from bertha.rtl.top import Bertha
-from bertha.rtl.vector.vector import VectorEngine
 
 __all__ = ["COMPONENTS", "component"]
 
 COMPONENTS = {
     "top": Bertha,
-    "gemm": GemmEngine,
-    "vector": VectorEngine,
+    **{kind.name.lower(): component for kind, component in ENGINES.items()},
     "dma": Dma,
-    "control": Control,
+    "control": lambda config: Control(config, ENGINES),
     "scratchpad": lambda config: Scratchpad(config, readers=7, writers=3),
     "row_slots": RowSlots,
 }

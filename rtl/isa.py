@@ -108,6 +108,8 @@ class FaultReason(IntEnum):
     AXI_DECERR = 6
     SEMAPHORE_OVERFLOW = 7
     DEADLOCK = 8
+    HOST_STOP = 9
+    PROGRAM_LENGTH = 10
     AXI_PROTOCOL = 11
 
 

@@ -6,7 +6,7 @@ from enum import Enum
 __all__ = ["ADDRESS_BITS", "IDENTITY", "REGISTERS", "VERSION", "Access", "Register", "offset_of"]
 
 IDENTITY = 0x48545242  # "BRTH", little-endian
-VERSION = 0x0001_0000
+VERSION = 0x0001_0001
 ADDRESS_BITS = 8  # of the register space
 
 
@@ -37,8 +37,10 @@ REGISTERS = [
     Register("scratchpad_bytes", 0x0C, _R, "size of the scratchpad"),
     Register("axi", 0x10, _R, "data bits << 16 | address bits"),
     Register("limits", 0x14, _R, "row slots << 16 | semaphores << 8 | queue depth"),
-    Register("control", 0x20, _W1, "bit 0: doorbell (start); bit 1: clear (after an error)"),
-    Register("status", 0x24, _R, "bit 0: busy; bit 1: done; bit 2: error"),
+    Register(
+        "control", 0x20, _W1, "bit 0: doorbell (start); bit 1: clear (an error); bit 2: stop; bit 3: abandon"
+    ),
+    Register("status", 0x24, _R, "bit 0: busy; bit 1: done; bit 2: error; bit 3: the bus owes answers"),
     Register("irq_enable", 0x28, _RW, "bit 0: interrupt on done or error"),
     Register("irq_status", 0x2C, _W1, "bit 0: pending; write 1 to acknowledge"),
     Register("error_reason", 0x30, _R, "FaultReason of the first fault"),
@@ -46,13 +48,13 @@ REGISTERS = [
     Register("error_engine", 0x38, _R, "Engine that saw the fault"),
     Register("program_addr", 0x40, _RW, "first byte of the program in DRAM, low half; a multiple of 64"),
     Register("program_addr_high", 0x44, _RW, "high half"),
-    Register("program_length", 0x48, _RW, "commands in the program"),
+    Register("program_length", 0x48, _RW, "commands in the program, less than 2**24"),
     Register("window_base", 0x50, _RW, "first byte of DRAM that may be accessed, low half"),
     Register("window_base_high", 0x54, _RW, "high half"),
     Register("window_limit", 0x58, _RW, "first byte after the window, low half"),
     Register("window_limit_high", 0x5C, _RW, "high half"),
-    Register("cycles", 0x80, _R, "cycles from doorbell to completion, low half"),
-    Register("cycles_high", 0x84, _R, "high half"),
+    Register("cycles", 0x80, _R, "cycles from doorbell to completion, low half; a read keeps the high half"),
+    Register("cycles_high", 0x84, _R, "high half, as it was when the low half was read last"),
     Register("load_busy", 0x88, _R, "cycles in which a read beat arrived for the load engine"),
     Register("store_busy", 0x8C, _R, "cycles in which a write beat left"),
     Register("gemm_busy", 0x90, _R, "cycles in which a word pair entered the array"),

@@ -7,6 +7,7 @@ from amaranth.lib.wiring import In, Out
 from bertha.rtl.isa import COMMAND_BITS, FaultReason
 
 __all__ = [
+    "EPOCH_BITS",
     "INDEX_BITS",
     "LINE_ADDRESS_BITS",
     "EngineCommand",
@@ -21,10 +22,13 @@ __all__ = [
     "fault_reason_bits",
     "line_write",
     "read_port",
+    "window_layout",
 ]
 
 LINE_ADDRESS_BITS = 24
 INDEX_BITS = 24
+EPOCH_BITS = 2
+"""Of AXI IDs: bursts given up on keep theirs, and those after them get others."""
 fault_reason_bits = 4
 assert max(FaultReason) < 1 << fault_reason_bits
 
@@ -52,6 +56,11 @@ class Fault(data.Struct):
 
 FaultSignature = wiring.Signature({"valid": Out(1), "payload": Out(Fault)})
 """`valid` for at least one cycle when a fault happened, `payload` with it."""
+
+
+def window_layout(config):
+    """Shape of a window of DRAM: its first byte, and the first after it."""
+    return data.StructLayout({"base": config.axi_addr_bits, "limit": config.axi_addr_bits + 1})
 
 
 class LineRange(data.Struct):

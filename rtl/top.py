@@ -1,25 +1,20 @@
 """The accelerator: only wires its parts."""
 
-from amaranth.hdl import Module, ResetInserter
+from amaranth.hdl import Module
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
 from bertha.rtl.axi import axi4_lite_signature, axi4_signature
 from bertha.rtl.control.control import Control
 from bertha.rtl.dma.dma import Dma
-from bertha.rtl.gemm.gemm import GemmEngine
+from bertha.rtl.engine.table import ENGINES
 from bertha.rtl.isa import Engine
 from bertha.rtl.registers import ADDRESS_BITS
 from bertha.rtl.row_slots import RowSlots
 from bertha.rtl.scratchpad.scratchpad import Scratchpad
 from bertha.rtl.signatures import INDEX_BITS
-from bertha.rtl.stream import connect_streams
-from bertha.rtl.vector.vector import VectorEngine
 
-__all__ = ["ENGINES", "Bertha"]
-
-ENGINES = [Engine.LOAD, Engine.STORE, Engine.GEMM, Engine.VECTOR]
-"""The engines in the order in which they are connected to the control unit."""
+__all__ = ["Bertha"]
 
 
 class Bertha(wiring.Component):
@@ -65,64 +60,45 @@ class Bertha(wiring.Component):
     def elaborate(self, platform) -> Module:
         m = Module()
         config = self.config
-        m.submodules.control = control = Control(config)
+        engines = {kind: component(config) for kind, component in ENGINES.items()}
+        reads = [getattr(engine, name) for engine in engines.values() for name in engine.READS]
+        writes = [getattr(engine, name) for engine in engines.values() for name in engine.WRITES]
+        m.submodules.control = control = Control(config, engines)
         m.submodules.dma = dma = Dma(config)
-        m.submodules.scratchpad = scratchpad = Scratchpad(config, readers=7, writers=3)
+        m.submodules.scratchpad = scratchpad = Scratchpad(config, readers=len(reads), writers=len(writes))
         m.submodules.row_slots = row_slots = RowSlots(config)
-        gemm = GemmEngine(config)
-        vector = VectorEngine(config)
-        m.submodules.gemm = ResetInserter(control.abort)(gemm)
-        m.submodules.vector = ResetInserter(control.abort)(vector)
-
         connect(m, flipped(self.s_axil), control.s_axil)
         connect(m, dma.axi, flipped(self.m_axi))
+        m.d.comb += self.irq.eq(control.irq)
+
+        for port, (kind, engine) in zip(control.engine, engines.items()):
+            name = kind.name.lower()
+            m.submodules[name] = engine
+            connect(m, port, engine.control)
+            m.d.comb += [
+                getattr(self, f"trace_{name}_active").eq(port.active),
+                getattr(self, f"trace_{name}_index").eq(port.index),
+            ]
+        for port, user in (*zip(scratchpad.read, reads), *zip(scratchpad.write, writes)):
+            connect(m, user, port)
+
+        load, store = engines[Engine.LOAD], engines[Engine.STORE]
         connect(m, control.fetch, dma.fetch)
+        connect(m, load.dram, dma.load)
+        connect(m, store.dram, dma.store)
         m.d.comb += [
-            self.irq.eq(control.irq),
-            dma.abort.eq(control.abort),
-            control.stray.eq(dma.stray),
-            dma.window_base.eq(control.window_base),
-            dma.window_limit.eq(control.window_limit),
+            control.stray.eq(dma.stray | load.stray | store.stray),
+            load.window.eq(control.window),
+            store.window.eq(control.window),
+            store.epoch.eq(control.epoch),
+            dma.epoch.eq(control.epoch),
         ]
 
-        # DRAM first among the writers and last among the readers: a load that waits holds up the
-        # bus, a store's line can wait.
-        for port, reader in enumerate(
-            (gemm.a, gemm.b, gemm.residual, gemm.params, vector.source, vector.params, dma.read)
-        ):
-            connect(m, reader, scratchpad.read[port])
-        for port, writer in enumerate((dma.write, gemm.write, vector.write)):
-            connect(m, writer, scratchpad.write[port])
-
+        gemm, vector = engines[Engine.GEMM], engines[Engine.VECTOR]
         connect(m, gemm.factor_read, row_slots.factor_read)
         connect(m, gemm.statistics_continue, row_slots.statistics_continue)
         connect(m, gemm.statistics_write, row_slots.statistics_write)
         connect(m, vector.factor_write, row_slots.factor_write)
         connect(m, vector.statistics_read, row_slots.statistics_read)
         connect(m, vector.piecewise_write, gemm.table)
-
-        for number, engine in enumerate(ENGINES):
-            unit, select = {
-                Engine.LOAD: (dma, 0),
-                Engine.STORE: (dma, 1),
-                Engine.GEMM: (gemm, None),
-                Engine.VECTOR: (vector, None),
-            }[engine]
-
-            def port(name, unit=unit, select=select):
-                member = getattr(unit, name)
-                return member if select is None else member[select]
-
-            connect_streams(m, control.command[number], port("command"))
-            connect_streams(m, port("wait"), control.wait[number])
-            connect_streams(m, port("post"), control.post[number])
-            m.d.comb += [
-                control.fault[number].valid.eq(port("fault").valid),
-                control.fault[number].payload.eq(port("fault").payload),
-                control.idle[number].eq(port("idle")),
-                control.waiting[number].eq(port("waiting")),
-                control.active[number].eq(port("active")),
-                getattr(self, f"trace_{engine.name.lower()}_active").eq(port("active")),
-                getattr(self, f"trace_{engine.name.lower()}_index").eq(port("index")),
-            ]
         return m

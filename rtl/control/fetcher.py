@@ -1,6 +1,6 @@
 """Fetches a program from DRAM."""
 
-from amaranth.hdl import Cat, Module, Mux, Signal
+from amaranth.hdl import Cat, Module, Mux, ResetInserter, Signal
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -20,7 +20,8 @@ class Fetcher(wiring.Component):
 
     A command takes as many cycles as it has beats, and one more. Bursts are whole commands, or
     `config.burst_beats` where that is less; commands are aligned, so none crosses 4 KiB. What can't
-    be fetched faults when everything before it has been taken: MISALIGNED for an address that is no
+    be fetched faults when everything before it has been taken: PROGRAM_LENGTH for a program of more
+    commands than an index can count, MISALIGNED for an address that is no
     multiple of a command, DRAM_WINDOW for a command outside of the window (no burst is issued for
     it), AXI_SLVERR and AXI_DECERR for a bad response, AXI_PROTOCOL for a burst that ends before or after
     its length. A burst is over when its last beat says so. Beats of no burst are dropped, and fault at
@@ -34,12 +35,16 @@ class Fetcher(wiring.Component):
         Held from `start` for one cycle.
     abort : In(1)
         Level, until `idle`. Issues nothing more and drops everything.
+    abandon : In(1)
+        The beats that were asked for won't come.
     window_base, window_limit : In
     dram : Out(read_client)
     stray : In(1)
         Somebody else got an answer that belongs to no burst.
     o : Out(stream of EngineCommand)
     fault : Out(FaultSignature)
+    index : Out
+        Commands that were taken: the position of the next one.
     finished : Out(1)
         Every command has been taken.
     idle : Out(1)
@@ -60,12 +65,14 @@ class Fetcher(wiring.Component):
                 "addr": In(64),
                 "length": In(32),
                 "abort": In(1),
+                "abandon": In(1),
                 "window_base": In(config.axi_addr_bits),
                 "window_limit": In(config.axi_addr_bits + 1),
                 "dram": Out(read_client(config)),
                 "stray": In(1),
                 "o": Out(stream.Signature(EngineCommand)),
                 "fault": Out(FaultSignature),
+                "index": Out(INDEX_BITS),
                 "finished": Out(1),
                 "idle": Out(1),
                 "reading": Out(1),
@@ -80,12 +87,13 @@ class Fetcher(wiring.Component):
         burst_beats = min(command_beats, config.burst_beats)
         burst_bytes = burst_beats * config.axi_data_bytes
         capacity = _PREFETCHED_COMMANDS * command_beats
-        m.submodules.beats = beats = Queue(read_beat(config), capacity, buffered=True)
+        beats = Queue(read_beat(config), capacity, buffered=True)
+        m.submodules.beats = ResetInserter(self.abandon)(beats)
 
         # Bursts: each is checked in one cycle and issued in the next ones.
-        misaligned, checked, inside = Signal(), Signal(), Signal()
+        too_long, misaligned, checked, inside = Signal(), Signal(), Signal(), Signal()
         burst_addr = Signal(addr_bits + 1)  # with the top bit set: past the end of the address space
-        bursts_left = Signal(32 + (command_beats // burst_beats - 1).bit_length())
+        bursts_left = Signal(INDEX_BITS + (command_beats // burst_beats - 1).bit_length())
         room = Signal(range(capacity + 1), init=capacity)
         coming = Signal(range(capacity // burst_beats + 1))  # bursts that were asked for and aren't over
         do_issue, do_beat = Signal(), Signal()
@@ -109,7 +117,8 @@ class Fetcher(wiring.Component):
             m.d.sync += [
                 checked.eq(1),
                 inside.eq(
-                    ~misaligned
+                    ~too_long
+                    & ~misaligned
                     & ~burst_addr[-1]
                     & (burst_addr >= self.window_base)
                     & (burst_addr + burst_bytes <= self.window_limit)
@@ -119,7 +128,7 @@ class Fetcher(wiring.Component):
         # Beats are shifted into the command.
         command = Signal(COMMAND_BITS)
         gathered = Signal(range(command_beats + 1))
-        index, left = Signal(INDEX_BITS), Signal(32)
+        length = Signal(INDEX_BITS)
         ends, failed, error, starved, unasked = Signal(), Signal(), Signal(), Signal(), Signal()
         m.d.comb += [
             # There is room but for the beats of a burst that is too long, which fault before they are missed.
@@ -129,16 +138,16 @@ class Fetcher(wiring.Component):
             unasked.eq(self.stray | (self.dram.r.valid & ~self.reading)),
             self.o.valid.eq(gathered == command_beats),
             self.o.payload.body.eq(command),
-            self.o.payload.index.eq(index),
+            self.o.payload.index.eq(self.index),
             beats.o.ready.eq(~self.o.valid | failed | self.abort),
             do_beat.eq(beats.o.valid & beats.o.ready),
             ends.eq((gathered & (burst_beats - 1)) == burst_beats - 1),
             error.eq(do_beat & ((beats.o.payload.resp != Response.OKAY) | (beats.o.payload.last != ends))),
             starved.eq(checked & ~inside & self.idle & ~self.o.valid),
-            self.finished.eq(left == 0),
+            self.finished.eq(self.index == length),
         ]
         with m.If(self.o.valid & self.o.ready):
-            m.d.sync += [gathered.eq(0), index.eq(index + 1), left.eq(left - 1)]
+            m.d.sync += [gathered.eq(0), self.index.eq(self.index + 1)]
         with m.Elif(do_beat & ~error & ~failed):
             m.d.sync += [
                 command.eq(Cat(command, beats.o.payload.data)[beat_bits:]),
@@ -148,10 +157,14 @@ class Fetcher(wiring.Component):
         faulty = error | starved | unasked
         m.d.sync += self.fault.valid.eq(faulty & ~failed)
         with m.If(faulty & ~failed):
-            m.d.sync += [failed.eq(1), self.fault.payload.index.eq(index)]
+            m.d.sync += [failed.eq(1), self.fault.payload.index.eq(self.index)]
             with m.If(starved):
                 m.d.sync += self.fault.payload.reason.eq(
-                    Mux(misaligned, FaultReason.MISALIGNED, FaultReason.DRAM_WINDOW)
+                    Mux(
+                        too_long,
+                        FaultReason.PROGRAM_LENGTH,
+                        Mux(misaligned, FaultReason.MISALIGNED, FaultReason.DRAM_WINDOW),
+                    )
                 )
             with m.Elif(error):
                 m.d.sync += self.fault.payload.reason.eq(response_reason(beats.o.payload.resp))
@@ -161,16 +174,21 @@ class Fetcher(wiring.Component):
         with m.If(self.abort | (failed & ~self.start)):
             m.d.sync += [bursts_left.eq(0), checked.eq(0), gathered.eq(0)]
         with m.Elif(self.start):
+            exceeds = self.length[INDEX_BITS:].any()
+            length_now = self.length[:INDEX_BITS] | exceeds  # at least one, that can't be fetched
             past_end = self.addr[addr_bits:].any() if addr_bits < 64 else 0
             m.d.sync += [
+                too_long.eq(exceeds),
                 misaligned.eq(self.addr[: (COMMAND_BYTES - 1).bit_length()].any()),
                 checked.eq(0),
                 burst_addr.eq(Cat(self.addr[:addr_bits], past_end)),
-                bursts_left.eq(self.length << (command_beats // burst_beats - 1).bit_length()),
+                bursts_left.eq(length_now << (command_beats // burst_beats - 1).bit_length()),
                 gathered.eq(0),
-                index.eq(0),
-                left.eq(self.length),
+                self.index.eq(0),
+                length.eq(length_now),
                 failed.eq(0),
                 room.eq(capacity),
             ]
+        with m.If(self.abandon):
+            m.d.sync += coming.eq(0)
         return m

@@ -15,7 +15,8 @@ class RegisterFile(wiring.Component):
     """`bertha.rtl.registers.REGISTERS` behind an AXI4-Lite subordinate; one read and one write at a time.
 
     Write strobes are honoured byte by byte. Offsets without a register read zero and ignore writes,
-    both with OKAY, as do writes to read-only registers. The low two address bits are ignored.
+    both with OKAY, as do writes to read-only registers. The low two address bits are ignored. Reading a
+    register that counts in two halves, NAME and NAME_high, keeps the high half for the next read of that.
 
     Ports
     -----
@@ -90,6 +91,7 @@ class RegisterFile(wiring.Component):
             m.d.sync += bus.rvalid.eq(0)
 
         mask = Cat(strobe.replicate(8) for strobe in strobes)
+        names = {register.name: number for number, register in enumerate(REGISTERS)}
         for number, register in enumerate(REGISTERS):
             written = do_write & (write_word == register.offset >> 2)
             if register.access is Access.READ_WRITE:
@@ -101,6 +103,10 @@ class RegisterFile(wiring.Component):
                 m.d.sync += getattr(self, register.name).eq(Mux(written, data & mask, 0))
             elif register.name in self._constants:
                 value = self._constants[register.name]
+            elif register.name.endswith("_high"):
+                value = Signal(32, name=f"kept_{register.name}", reset_less=True)
+                with m.If(reading & chosen[names[register.name.removesuffix("_high")]]):
+                    m.d.sync += value.eq(getattr(self, register.name))
             else:
                 value = getattr(self, register.name)
             m.d.sync += chosen[number].eq(bus.araddr[2:] == register.offset >> 2)

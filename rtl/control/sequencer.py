@@ -4,13 +4,10 @@ from amaranth.hdl import Cat, Module, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from bertha.rtl.isa import COMMAND_BITS, Engine, FaultReason, Opcode, command_layout, reserved_mask
+from bertha.rtl.isa import COMMAND_BITS, FaultReason, Opcode, command_layout, reserved_mask
 from bertha.rtl.signatures import EngineCommand, FaultSignature
 
-__all__ = ["ENGINES", "Sequencer"]
-
-ENGINES = [Engine.LOAD, Engine.STORE, Engine.GEMM, Engine.VECTOR]
-"""The engines with a queue, in the order of every port that there is one of for each engine."""
+__all__ = ["Sequencer"]
 
 
 class Sequencer(wiring.Component):
@@ -23,8 +20,7 @@ class Sequencer(wiring.Component):
     Ports
     -----
     i : In(stream of EngineCommand)
-    command : Out(stream of EngineCommand) x 4
-        In the order of `ENGINES`.
+    command : Out(stream of EngineCommand) x engines
     quiet : In(1)
         No engine has anything to do.
     fault : Out(FaultSignature)
@@ -34,14 +30,17 @@ class Sequencer(wiring.Component):
     Parameters
     ----------
     config : Config
+    kinds : sequence of Engine
+        Who takes the commands of each port.
     """
 
-    def __init__(self, config):
+    def __init__(self, config, kinds):
         self._config = config
+        self._kinds = kinds
         super().__init__(
             {
                 "i": In(stream.Signature(EngineCommand)),
-                "command": Out(stream.Signature(EngineCommand)).array(len(ENGINES)),
+                "command": Out(stream.Signature(EngineCommand)).array(len(kinds)),
                 "quiet": In(1),
                 "fault": Out(FaultSignature),
                 "dispatched": Out(1),
@@ -53,13 +52,13 @@ class Sequencer(wiring.Component):
         body = self.i.payload.body
         checked, illegal, failed = Signal(), Signal(), Signal()
         is_barrier = Signal()
-        goes_to = Signal(len(ENGINES))
+        goes_to = Signal(len(self._kinds))
 
         m.d.sync += checked.eq(self.i.valid & ~self.i.ready)
         m.d.sync += [
             illegal.eq(self._is_illegal(m, body)),
             is_barrier.eq(body[:8] == Opcode.BARRIER),
-            goes_to.eq(Cat(body[4:8] == engine for engine in ENGINES)),
+            goes_to.eq(Cat(body[4:8] == engine for engine in self._kinds)),
         ]
 
         may_go = Signal()

@@ -1,12 +1,12 @@
 """Starts and ends programs."""
 
-from amaranth.hdl import Module, Signal
+from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import enum, wiring
 from amaranth.lib.wiring import In, Out
 
 from bertha.rtl.control.first_fault import FaultSource
-from bertha.rtl.isa import Engine
-from bertha.rtl.signatures import INDEX_BITS, fault_reason_bits
+from bertha.rtl.isa import Engine, FaultReason
+from bertha.rtl.signatures import EPOCH_BITS, INDEX_BITS, fault_reason_bits
 
 __all__ = ["State", "Supervisor"]
 
@@ -26,12 +26,16 @@ class Supervisor(wiring.Component):
 
     A doorbell starts a program unless one is running or an error is pending. The program is done
     when all of its commands are dispatched and everything has been quiet for `SETTLE_CYCLES`, so
-    that no fault can still be under way. The first fault makes it abort, for `ABORT_CYCLES` at
-    least and until the bus is quiet; then it is in error until `clear`.
+    that no fault can still be under way. The first fault, or software's stop, makes it abort, for
+    `ABORT_CYCLES` at least and until the bus is quiet or software gives up what it owes; then it is in
+    error until `clear`. A stop in the cycle of a fault or of the end comes too late.
+
+    Each program whose answers were given up leaves an epoch behind, so that the answers are known if they
+    come after all. When the last epoch is in use, nothing is given up any more.
 
     Ports
     -----
-    doorbell, clear, acknowledge : In(1)
+    doorbell, clear, stop, give_up, acknowledge : In(1)
         Strobes from software; `acknowledge` ends the interrupt.
     irq_enable : In(1)
     dispatch_done : In(1)
@@ -42,13 +46,19 @@ class Supervisor(wiring.Component):
         Nothing is on the bus.
     fault_valid : In(1)
     fault : In(FaultSource)
+    next_index : In
+        The command that is dispatched next.
     quiet : Out(1)
         `unoccupied` for `SETTLE_CYCLES` on end.
     start : Out(1)
         A program starts after this cycle.
-    counting : Out(1)
-        Cycles count as the program's.
     running, abort, busy, done, error : Out(1)
+    owed : Out(1)
+        The bus still owes answers to a program that was stopped.
+    abandon : Out(1)
+        In the last cycle of an abort: they are given up.
+    epoch : Out
+        Of the bursts that are issued now.
     error_reason, error_index, error_engine : Out
     irq_pending, irq : Out(1)
     """
@@ -58,6 +68,8 @@ class Supervisor(wiring.Component):
 
     doorbell: In(1)
     clear: In(1)
+    stop: In(1)
+    give_up: In(1)
     acknowledge: In(1)
     irq_enable: In(1)
     dispatch_done: In(1)
@@ -65,14 +77,17 @@ class Supervisor(wiring.Component):
     bus_idle: In(1)
     fault_valid: In(1)
     fault: In(FaultSource)
+    next_index: In(INDEX_BITS)
     quiet: Out(1)
     start: Out(1)
-    counting: Out(1)
     running: Out(1)
     abort: Out(1)
     busy: Out(1)
     done: Out(1)
     error: Out(1)
+    owed: Out(1)
+    abandon: Out(1)
+    epoch: Out(EPOCH_BITS)
     error_reason: Out(fault_reason_bits)
     error_index: Out(INDEX_BITS)
     error_engine: Out(Engine)
@@ -97,23 +112,33 @@ class Supervisor(wiring.Component):
                 m.d.comb += self.start.eq(1)
                 m.d.sync += state.eq(State.RUNNING)
             with m.Case(State.RUNNING):
-                with m.If(self.fault_valid):
+                with m.If(self.dispatch_done & self.quiet & ~self.fault_valid):
+                    m.d.comb += ends.eq(1)
+                    m.d.sync += state.eq(State.DONE)
+                with m.Elif(self.fault_valid | self.stop):
+                    first, stopped = self.fault, ~self.fault_valid
                     m.d.sync += [
                         state.eq(State.ABORTING),
                         self.abort.eq(1),
-                        self.error_reason.eq(self.fault.fault.reason),
-                        self.error_index.eq(self.fault.fault.index),
-                        self.error_engine.eq(self.fault.engine),
+                        self.error_reason.eq(Mux(stopped, FaultReason.HOST_STOP, first.fault.reason)),
+                        self.error_index.eq(Mux(stopped, self.next_index, first.fault.index)),
+                        self.error_engine.eq(Mux(stopped, Engine.SEQUENCER, first.engine)),
                     ]
-                with m.Elif(self.dispatch_done & self.quiet):
-                    m.d.comb += ends.eq(1)
-                    m.d.sync += state.eq(State.DONE)
             with m.Case(State.ABORTING):
                 with m.If(aborted != self.ABORT_CYCLES):
                     m.d.sync += aborted.eq(aborted + 1)
-                with m.Elif(self.bus_idle):
+                with m.Elif(self.bus_idle | self.abandon):
                     m.d.comb += ends.eq(1)
-                    m.d.sync += [state.eq(State.ERROR), self.abort.eq(0), aborted.eq(0)]
+                    m.d.sync += [
+                        state.eq(State.ERROR),
+                        self.abort.eq(0),
+                        self.abandon.eq(0),
+                        self.epoch.eq(self.epoch + self.abandon),
+                        aborted.eq(0),
+                    ]
+                with m.Else():
+                    m.d.comb += self.owed.eq(1)
+                    m.d.sync += self.abandon.eq(self.give_up & ~self.epoch.all())
             with m.Case(State.ERROR), m.If(self.clear):
                 m.d.sync += [
                     state.eq(State.IDLE),
@@ -125,7 +150,6 @@ class Supervisor(wiring.Component):
         m.d.comb += [
             self.running.eq(state == State.RUNNING),
             self.busy.eq(self.running | (state == State.ABORTING)),
-            self.counting.eq(self.busy),
             self.done.eq(state == State.DONE),
             self.error.eq(state == State.ERROR),
         ]

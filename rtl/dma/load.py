@@ -2,15 +2,17 @@
 
 from amaranth.hdl import Cat, Module, ResetInserter, Signal
 from amaranth.lib import data, stream, wiring
-from amaranth.lib.wiring import Out
+from amaranth.lib.wiring import In, Out
 
 from bertha.rtl.axi import Response, burst_address, read_beat, read_client
-from bertha.rtl.control.posts import PostPair, Posts
-from bertha.rtl.control.waits import Waits
 from bertha.rtl.dma.planner import BurstPlanner
-from bertha.rtl.dma.signatures import burst_lines, engine_ports, response_reason
+from bertha.rtl.dma.signatures import burst_lines, response_reason
+from bertha.rtl.engine.border import Border
+from bertha.rtl.engine.posts import PostPair
+from bertha.rtl.engine.signatures import ControlSide
+from bertha.rtl.isa import Engine
 from bertha.rtl.scratchpad.writer import LineWriter
-from bertha.rtl.signatures import INDEX_BITS, bank_write
+from bertha.rtl.signatures import INDEX_BITS, bank_write, window_layout
 from bertha.rtl.stream import Queue, Register, connect_streams
 
 __all__ = ["LoadEngine"]
@@ -30,33 +32,36 @@ class LoadEngine(wiring.Component):
 
     Ports
     -----
-    port : Out(stream of bank_write)
+    control : In(ControlSide)
+    window : In(window_layout)
+    write : Out(stream of bank_write)
         To the scratchpad.
     dram : Out(read_client)
     stray : Out(1)
         A beat of no burst came.
-
-    The others are `bertha.rtl.dma.signatures.engine_ports`.
 
     Parameters
     ----------
     config : Config
     """
 
+    READS, WRITES = (), ("write",)
+
     def __init__(self, config):
         self._config = config
         super().__init__(
-            engine_ports(config)
-            | {
-                "port": Out(stream.Signature(bank_write(config))),
+            {
+                "control": In(ControlSide),
+                "window": In(window_layout(config)),
+                "write": Out(stream.Signature(bank_write(config))),
                 "dram": Out(read_client(config)),
                 "stray": Out(1),
             }
         )
 
-    def elaborate(self, platform) -> Module:
+    def elaborate(self, platform):
         m = Module()
-        config = self._config
+        config, abort = self._config, self.control.abort
         beats_per_line = config.beats_per_line
         capacity = config.outstanding_bursts * burst_lines(config) * beats_per_line
         flight_layout = data.StructLayout(
@@ -70,10 +75,11 @@ class LoadEngine(wiring.Component):
         )
         mark_layout = data.StructLayout({"last": 1, "posts": PostPair})
 
-        waits, planner, posts = Waits(), BurstPlanner(config), Posts()
-        m.submodules.waits = ResetInserter(self.abort)(waits)
-        m.submodules.planner = ResetInserter(self.abort)(planner)
-        m.submodules.posts = ResetInserter(self.abort)(posts)
+        m.submodules.border = border = Border(config, Engine.LOAD)
+        engine = border.engine
+        wiring.connect(m, wiring.flipped(self.control), border.control)
+        planner = BurstPlanner(config)
+        m.submodules.planner = ResetInserter(abort)(planner)
         m.submodules.ar = ar = Register(burst_address(config))
         m.submodules.flight = flight = Queue(flight_layout, config.outstanding_bursts)
         m.submodules.beats = beats = Queue(read_beat(config), capacity, buffered=capacity >= _BLOCK_RAM_DEPTH)
@@ -81,24 +87,22 @@ class LoadEngine(wiring.Component):
         m.submodules.marks = marks = Queue(mark_layout, 4)
         m.submodules.mark = mark = Register(mark_layout)  # cuts the queue off the scratchpad's arbitration
         connect_streams(m, marks.o, mark.i)
-        connect_streams(m, self.command, waits.i)
-        connect_streams(m, waits.wait, self.wait)
-        connect_streams(m, waits.o, planner.i)
-        connect_streams(m, posts.o, self.post)
+        connect_streams(m, engine.command, planner.i)
         connect_streams(m, ar.o, self.dram.ar)
         connect_streams(m, self.dram.r, beats.i)
         m.d.comb += [
-            planner.window_base.eq(self.window_base),
-            planner.window_limit.eq(self.window_limit),
+            planner.window_base.eq(self.window.base),
+            planner.window_limit.eq(self.window.limit),
         ]
 
         # A burst stays in `flight` until its data have left `beats`, which has room for as many of the
         # longest bursts as `flight` holds.
-        failed = Signal()
+        discard = Signal()
         burst = planner.o.payload
         do_issue, do_beat = Signal(), Signal()
         m.d.comb += [
-            do_issue.eq(planner.o.valid & ar.i.ready & flight.i.ready & ~failed & ~self.abort),
+            do_issue.eq(planner.o.valid & ar.i.ready & flight.i.ready & ~discard),
+            discard.eq(engine.stopped | abort),
             planner.o.ready.eq(do_issue),
             ar.i.valid.eq(do_issue),
             ar.i.payload.addr.eq(burst.addr),
@@ -111,9 +115,8 @@ class LoadEngine(wiring.Component):
         head = flight.o.payload
         beat, line = Signal(range(max(beats_per_line, 2))), Signal(range(burst_lines(config) + 1))
         gathered = Signal((beats_per_line - 1) * config.axi_data_bits)
-        discard, last_beat, last_line, error = Signal(), Signal(), Signal(), Signal()
+        last_beat, last_line, error = Signal(), Signal(), Signal()
         m.d.comb += [
-            discard.eq(failed | self.abort),
             last_beat.eq(beat == beats_per_line - 1),
             last_line.eq(line + 1 == head.lines),
             error.eq(
@@ -140,41 +143,34 @@ class LoadEngine(wiring.Component):
                 m.d.sync += [beat.eq(0), line.eq(line + 1)]
             with m.If(beats.o.payload.last):
                 m.d.sync += [beat.eq(0), line.eq(0)]
-        m.d.sync += [self.active.eq(do_beat), self.index.eq(head.index)]
+        m.d.sync += engine.active.eq(do_beat)
+        with m.If(do_beat):
+            m.d.sync += engine.index.eq(head.index)
 
         # A command is done when the scratchpad takes its last line.
         may_write, do_write = Signal(), Signal()
         m.d.comb += [
-            may_write.eq(mark.o.valid & (~mark.o.payload.last | posts.i.ready)),
-            self.port.payload.eq(writer.port.payload),
-            self.port.valid.eq(writer.port.valid & may_write),
-            writer.port.ready.eq(self.port.ready & may_write),
-            do_write.eq(self.port.valid & self.port.ready),
+            may_write.eq(mark.o.valid & (~mark.o.payload.last | engine.post.ready)),
+            self.write.payload.eq(writer.port.payload),
+            self.write.valid.eq(writer.port.valid & may_write),
+            writer.port.ready.eq(self.write.ready & may_write),
+            do_write.eq(self.write.valid & self.write.ready),
             mark.o.ready.eq(do_write),
-            posts.i.valid.eq(do_write & mark.o.payload.last),
-            posts.i.payload.eq(mark.o.payload.posts),
+            engine.post.valid.eq(do_write & mark.o.payload.last),
+            engine.post.payload.eq(mark.o.payload.posts),
         ]
 
         # The planner's bursts are younger than the data, so a bad response goes first.
         bad_response = Signal()
-        m.d.comb += bad_response.eq(do_beat & error & ~discard)
-        m.d.sync += self.fault.valid.eq((bad_response | planner.fault.valid) & ~discard)
-        with m.If(bad_response):
-            m.d.sync += [
-                self.fault.payload.reason.eq(response_reason(beats.o.payload.resp)),
-                self.fault.payload.index.eq(head.index),
-            ]
-        with m.Else():
-            m.d.sync += self.fault.payload.eq(planner.fault.payload)
-        with m.If(self.abort):
-            m.d.sync += failed.eq(0)
-        with m.Elif(bad_response | planner.fault.valid):
-            m.d.sync += failed.eq(1)
-
         m.d.comb += [
-            self.idle.eq(
-                planner.idle & ~flight.o.valid & ~marks.o.valid & ~mark.o.valid & writer.idle & posts.idle
-            ),
-            self.waiting.eq(waits.waiting & self.idle),
+            bad_response.eq(do_beat & error & ~discard),
+            engine.fault.valid.eq(bad_response | planner.fault.valid),
+            engine.fault.payload.eq(planner.fault.payload),
+            engine.busy.eq(~planner.idle | flight.o.valid | marks.o.valid | mark.o.valid | ~writer.idle),
         ]
-        return m
+        with m.If(bad_response):
+            m.d.comb += [
+                engine.fault.payload.reason.eq(response_reason(beats.o.payload.resp)),
+                engine.fault.payload.index.eq(head.index),
+            ]
+        return ResetInserter(self.control.abandon)(m)

@@ -4,9 +4,9 @@ from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from bertha.rtl.control.posts import PostPair
 from bertha.rtl.dma.checker import BurstChecker
 from bertha.rtl.dma.signatures import burst_layout, burst_lines
+from bertha.rtl.engine.posts import PostPair
 from bertha.rtl.isa import FaultReason, Opcode, command_layout
 from bertha.rtl.signatures import EngineCommand, FaultSignature, fault_reason_bits
 from bertha.rtl.stream import connect_streams

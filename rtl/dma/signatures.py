@@ -1,15 +1,15 @@
 """What both DMA engines have in common at their borders."""
 
-from amaranth.hdl import Mux, unsigned
+from amaranth.hdl import Mux
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from bertha.rtl.axi import Response, burst_address, write_beat
-from bertha.rtl.control.posts import PostPair
+from bertha.rtl.engine.posts import PostPair
 from bertha.rtl.isa import FaultReason
-from bertha.rtl.signatures import INDEX_BITS, EngineCommand, FaultSignature, SemaphoreUnits
+from bertha.rtl.signatures import EPOCH_BITS, INDEX_BITS
 
-__all__ = ["burst_layout", "burst_lines", "engine_ports", "response_reason", "write_client"]
+__all__ = ["burst_layout", "burst_lines", "response_reason", "write_client"]
 
 
 def burst_lines(config):
@@ -36,10 +36,14 @@ def burst_layout(config):
 
 
 def write_client(config):
-    """Signature of someone who writes bursts to DRAM, as that client sees it."""
+    """Signature of someone who writes bursts to DRAM, as that client sees it.
+
+    An address goes with the epoch in which it was issued, and only responses of the present one come.
+    """
+    address = data.StructLayout({"epoch": EPOCH_BITS, "burst": burst_address(config)})
     return wiring.Signature(
         {
-            "aw": Out(stream.Signature(burst_address(config))),
+            "aw": Out(stream.Signature(address)),
             "w": Out(stream.Signature(write_beat(config))),
             "b": In(stream.Signature(Response)),
         }
@@ -54,38 +58,3 @@ def response_reason(response):
     """
     failed = Mux(response == Response.DECERR, FaultReason.AXI_DECERR, FaultReason.AXI_SLVERR)
     return Mux(response[1], failed, FaultReason.AXI_PROTOCOL)
-
-
-def engine_ports(config):
-    """Ports that the load and the store engine share.
-
-    command : In(stream of EngineCommand)
-    wait, post : Out(stream of SemaphoreUnits)
-    fault : Out(FaultSignature)
-        One cycle for the first fault; the engine then issues no burst until `abort`.
-    abort : In(1)
-        Level, held for 8 cycles at least and until `idle`. Nothing new is issued, what is on the
-        bus is completed without effect, all else is dropped.
-    window_base, window_limit : In
-        First byte of DRAM that may be accessed, and the first after it.
-    idle : Out(1)
-        Nothing is held and nothing is on the bus. A command that waits for its semaphores is still
-        at `command`.
-    waiting : Out(1)
-        Blocked on a semaphore with nothing else to do.
-    active : Out(1)
-        A beat of command `index` moved.
-    """
-    return {
-        "command": In(stream.Signature(EngineCommand)),
-        "wait": Out(stream.Signature(SemaphoreUnits)),
-        "post": Out(stream.Signature(SemaphoreUnits)),
-        "fault": Out(FaultSignature),
-        "abort": In(1),
-        "window_base": In(unsigned(config.axi_addr_bits)),
-        "window_limit": In(unsigned(config.axi_addr_bits + 1)),
-        "idle": Out(1),
-        "waiting": Out(1),
-        "active": Out(1),
-        "index": Out(INDEX_BITS),
-    }

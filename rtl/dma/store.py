@@ -2,15 +2,17 @@
 
 from amaranth.hdl import Module, Mux, ResetInserter, Signal
 from amaranth.lib import data, wiring
-from amaranth.lib.wiring import Out
+from amaranth.lib.wiring import In, Out
 
-from bertha.rtl.axi import Response, burst_address, write_beat
-from bertha.rtl.control.posts import PostPair, Posts
-from bertha.rtl.control.waits import Waits
+from bertha.rtl.axi import Response, write_beat
 from bertha.rtl.dma.planner import BurstPlanner
-from bertha.rtl.dma.signatures import burst_lines, engine_ports, response_reason, write_client
+from bertha.rtl.dma.signatures import burst_lines, response_reason, write_client
+from bertha.rtl.engine.border import Border
+from bertha.rtl.engine.posts import PostPair
+from bertha.rtl.engine.signatures import ControlSide
+from bertha.rtl.isa import Engine
 from bertha.rtl.scratchpad.reader import LineReader
-from bertha.rtl.signatures import INDEX_BITS, read_port
+from bertha.rtl.signatures import EPOCH_BITS, INDEX_BITS, read_port, window_layout
 from bertha.rtl.stream import Queue, Register, connect_streams
 
 __all__ = ["StoreEngine"]
@@ -21,68 +23,78 @@ class StoreEngine(wiring.Component):
 
     A burst's address goes out when its lines begin to be read, which is while the burst before it
     still sends its last few lines, so bursts and commands follow one another without a gap. A
-    command posts when DRAM has acknowledged its last burst. A response that comes before the last
-    beat has left is a fault; one that comes while no burst is on its way is dropped.
+    command posts when DRAM has acknowledged its last burst.
 
     Ports
     -----
-    port : Out(read_port)
+    control : In(ControlSide)
+    window : In(window_layout)
+    epoch : In(EPOCH_BITS)
+        Of the bursts issued now. Changes only with `control.abandon`.
+    read : Out(read_port)
         To the scratchpad.
     dram : Out(write_client)
     stray : Out(1)
         A response to no burst came.
 
-    The others are `bertha.rtl.dma.signatures.engine_ports`. After an abort, the beats that are still due
-    on the bus go out without a strobe.
+    In an abort, the beats that are still due on the bus go out without a strobe. Those of bursts that
+    were given up on do so before any beat of a later one, and nobody waits for their responses.
 
     Parameters
     ----------
     config : Config
     """
 
+    READS, WRITES = ("read",), ()
+
     def __init__(self, config):
         self._config = config
         super().__init__(
-            engine_ports(config)
-            | {"port": Out(read_port(config)), "dram": Out(write_client(config)), "stray": Out(1)}
+            {
+                "control": In(ControlSide),
+                "window": In(window_layout(config)),
+                "epoch": In(EPOCH_BITS),
+                "read": Out(read_port(config)),
+                "dram": Out(write_client(config)),
+                "stray": Out(1),
+            }
         )
 
     def elaborate(self, platform) -> Module:
         m = Module()
-        config = self._config
+        config, abort = self._config, self.control.abort
         beats_per_line = config.beats_per_line
-        data_layout = data.StructLayout({"lines": range(burst_lines(config) + 1), "index": INDEX_BITS})
+        data_layout = data.StructLayout(
+            {"lines": range(burst_lines(config) + 1), "index": INDEX_BITS, "epoch": EPOCH_BITS}
+        )
         flight_layout = data.StructLayout({"index": INDEX_BITS, "last": 1, "posts": PostPair})
 
-        waits, planner, posts = Waits(), BurstPlanner(config), Posts()
-        reader = LineReader(config)
-        m.submodules.waits = ResetInserter(self.abort)(waits)
-        m.submodules.planner = ResetInserter(self.abort)(planner)
-        m.submodules.posts = ResetInserter(self.abort)(posts)
-        m.submodules.reader = ResetInserter(self.abort)(reader)
-        m.submodules.aw = aw = Register(burst_address(config))
+        m.submodules.border = border = Border(config, Engine.STORE)
+        engine = border.engine
+        wiring.connect(m, wiring.flipped(self.control), border.control)
+        planner, reader = BurstPlanner(config), LineReader(config)
+        flight = Queue(flight_layout, config.outstanding_bursts)
+        m.submodules.planner = ResetInserter(abort)(planner)
+        m.submodules.reader = ResetInserter(abort)(reader)
+        m.submodules.flight = ResetInserter(self.control.abandon)(flight)
+        m.submodules.aw = aw = Register(self.dram.aw.payload.shape())
         m.submodules.w = w = Register(write_beat(config))
         m.submodules.sending = sending = Queue(data_layout, config.outstanding_bursts)
-        m.submodules.flight = flight = Queue(flight_layout, config.outstanding_bursts)
-        connect_streams(m, self.command, waits.i)
-        connect_streams(m, waits.wait, self.wait)
-        connect_streams(m, waits.o, planner.i)
-        connect_streams(m, posts.o, self.post)
+        connect_streams(m, engine.command, planner.i)
         connect_streams(m, aw.o, self.dram.aw)
         connect_streams(m, w.o, self.dram.w)
-        wiring.connect(m, reader.port, wiring.flipped(self.port))
+        wiring.connect(m, reader.port, wiring.flipped(self.read))
         m.d.comb += [
-            planner.window_base.eq(self.window_base),
-            planner.window_limit.eq(self.window_limit),
+            planner.window_base.eq(self.window.base),
+            planner.window_limit.eq(self.window.limit),
         ]
 
         # A burst starts: its address, its lines' way out and its response.
-        failed = Signal()
         burst = planner.o.payload
         do_issue, may_issue = Signal(), Signal()
         m.d.comb += [
             may_issue.eq(
-                planner.o.valid & aw.i.ready & sending.i.ready & flight.i.ready & ~failed & ~self.abort
+                planner.o.valid & aw.i.ready & sending.i.ready & flight.i.ready & ~engine.stopped & ~abort
             ),
             reader.i.valid.eq(may_issue),
             do_issue.eq(may_issue & reader.i.ready),
@@ -93,10 +105,12 @@ class StoreEngine(wiring.Component):
             reader.i.payload.addr.eq(burst.scratchpad_addr),
             reader.i.payload.count.eq(burst.lines),
             reader.i.payload.index.eq(burst.index),
-            aw.i.payload.addr.eq(burst.addr),
-            aw.i.payload.len.eq((burst.lines << (beats_per_line - 1).bit_length()) - 1),
+            aw.i.payload.epoch.eq(self.epoch),
+            aw.i.payload.burst.addr.eq(burst.addr),
+            aw.i.payload.burst.len.eq((burst.lines << (beats_per_line - 1).bit_length()) - 1),
             sending.i.payload.lines.eq(burst.lines),
             sending.i.payload.index.eq(burst.index),
+            sending.i.payload.epoch.eq(self.epoch),
             flight.i.payload.index.eq(burst.index),
             flight.i.payload.last.eq(burst.last),
             flight.i.payload.posts.eq(burst.posts),
@@ -106,15 +120,18 @@ class StoreEngine(wiring.Component):
         head = sending.o.payload
         beat, line = Signal(range(max(beats_per_line, 2))), Signal(range(burst_lines(config) + 1))
         do_beat, last_beat, last_line = Signal(), Signal(), Signal()
+        given_up, without_data = Signal(), Signal()
         m.d.comb += [
+            given_up.eq(head.epoch != self.epoch),
+            without_data.eq(abort | given_up),
             last_beat.eq(beat == beats_per_line - 1),
             last_line.eq(line + 1 == head.lines),
-            w.i.valid.eq(sending.o.valid & (reader.o.valid | self.abort)),
+            w.i.valid.eq(sending.o.valid & (reader.o.valid | without_data)),
             w.i.payload.data.eq(reader.o.payload.word_select(beat, config.axi_data_bits)),
-            w.i.payload.strb.eq(Mux(self.abort, 0, -1)),
+            w.i.payload.strb.eq(Mux(without_data, 0, -1)),
             w.i.payload.last.eq(last_beat & last_line),
             do_beat.eq(w.i.valid & w.i.ready),
-            reader.o.ready.eq(do_beat & last_beat),
+            reader.o.ready.eq(do_beat & last_beat & ~without_data),
             sending.o.ready.eq(do_beat & last_beat & last_line),
         ]
         with m.If(do_beat):
@@ -123,47 +140,45 @@ class StoreEngine(wiring.Component):
                 m.d.sync += [beat.eq(0), line.eq(line + 1)]
                 with m.If(last_line):
                     m.d.sync += line.eq(0)
-        m.d.sync += [self.active.eq(do_beat), self.index.eq(head.index)]
+        m.d.sync += engine.active.eq(do_beat & ~given_up)
+        with m.If(do_beat):
+            m.d.sync += engine.index.eq(head.index)
 
         # Responses come in the order of the bursts, since they all have the same ID. `sent` counts those
-        # whose data have left and that have none yet.
+        # whose data have left and that have none yet; without a strobe they are nobody's.
         acknowledged, bad_response = Signal(), Signal()
         answered = flight.o.payload
         sent = Signal(range(2 * config.outstanding_bursts + 1))
         with m.If(~flight.o.valid):
             m.d.sync += sent.eq(0)
         with m.Else():
-            leaves = w.o.valid & w.o.ready & w.o.payload.last
+            leaves = w.o.valid & w.o.ready & w.o.payload.last & w.o.payload.strb[0]
             m.d.sync += sent.eq(sent + leaves - (acknowledged & (sent != 0)))
         m.d.comb += [
-            self.dram.b.ready.eq(~flight.o.valid | ~answered.last | posts.i.ready),
+            self.dram.b.ready.eq(~flight.o.valid | ~answered.last | engine.post.ready),
             acknowledged.eq(self.dram.b.valid & self.dram.b.ready & flight.o.valid),
             self.stray.eq(self.dram.b.valid & ~flight.o.valid),
             flight.o.ready.eq(acknowledged),
             bad_response.eq(acknowledged & ((self.dram.b.payload != Response.OKAY) | (sent == 0))),
-            posts.i.valid.eq(acknowledged & answered.last & ~bad_response),
-            posts.i.payload.eq(answered.posts),
+            engine.post.valid.eq(acknowledged & answered.last & ~bad_response),
+            engine.post.payload.eq(answered.posts),
         ]
 
-        # The planner's bursts are younger than the responses, so a bad response goes first.
-        m.d.sync += self.fault.valid.eq((bad_response | planner.fault.valid) & ~failed & ~self.abort)
-        with m.If(bad_response):
-            m.d.sync += [
-                self.fault.payload.reason.eq(response_reason(self.dram.b.payload)),
-                self.fault.payload.index.eq(answered.index),
-            ]
-        with m.Else():
-            m.d.sync += self.fault.payload.eq(planner.fault.payload)
-        with m.If(self.abort):
-            m.d.sync += failed.eq(0)
-        with m.Elif(bad_response | planner.fault.valid):
-            m.d.sync += failed.eq(1)
-
-        on_bus = Signal()
+        # The planner's bursts are younger than the responses, so a bad response goes first. An answer
+        # with an error may come while data are still owed: an abort waits for these too.
         m.d.comb += [
-            # A response too many may be taken for that of a burst whose address or data are still due.
-            on_bus.eq(flight.o.valid | aw.o.valid | sending.o.valid | w.o.valid),
-            self.idle.eq(planner.idle & ~on_bus & posts.idle & reader.idle),
-            self.waiting.eq(waits.waiting & self.idle),
+            engine.fault.valid.eq(bad_response | planner.fault.valid),
+            engine.fault.payload.eq(planner.fault.payload),
+            engine.busy.eq(
+                ~planner.idle
+                | ~reader.idle
+                | flight.o.valid
+                | (abort & (sending.o.valid | aw.o.valid | w.o.valid))
+            ),
         ]
+        with m.If(bad_response):
+            m.d.comb += [
+                engine.fault.payload.reason.eq(response_reason(self.dram.b.payload)),
+                engine.fault.payload.index.eq(answered.index),
+            ]
         return m

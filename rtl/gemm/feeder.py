@@ -33,7 +33,8 @@ class Feeder(wiring.Component):
     do_reserve : Out(1)
         That room is taken.
     post : Out(stream of semaphore_layout)
-        post0 of a tile whose operands have been read.
+        post0 of a tile whose operands have been read, enabled or not. It is given in a cycle after
+        one in which it was ready.
     active, index : Out
         A pair enters the array in this cycle, for this command.
     """

@@ -1,28 +1,25 @@
 """The GEMM engine: wires sequencer, readers, feeder, array, drain queue and epilogue."""
 
-from amaranth.hdl import Module, Signal, signed
+from amaranth.hdl import Module, ResetInserter, Signal, signed
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
+from bertha.rtl.engine.border import Border
+from bertha.rtl.engine.signatures import ControlSide
 from bertha.rtl.gemm.array import SystolicArray
 from bertha.rtl.gemm.column import ACCUMULATOR_BITS
 from bertha.rtl.gemm.epilogue import Epilogue
 from bertha.rtl.gemm.feeder import Feeder
-from bertha.rtl.gemm.posts import PostMerge
 from bertha.rtl.gemm.records import RecordReader
 from bertha.rtl.gemm.sequencer import TileSequencer
 from bertha.rtl.gemm.tile import PARAM_LINES, RECORDS_BITS, EpilogueTile, FeederTile, PackerTile
-from bertha.rtl.isa import ColumnRecord
+from bertha.rtl.isa import ColumnRecord, Engine
 from bertha.rtl.row_slots import RowSlots
 from bertha.rtl.scratchpad.reader import LineReader
 from bertha.rtl.signatures import (
-    INDEX_BITS,
-    EngineCommand,
-    FaultSignature,
     LineRange,
     Moments,
     RowFactor,
-    SemaphoreUnits,
     TableWriteSignature,
     bank_write,
     read_port,
@@ -42,16 +39,8 @@ class GemmEngine(wiring.Component):
 
     Ports
     -----
-    command : In(stream of EngineCommand)
-    wait, post : Out(streams of SemaphoreUnits)
-    fault : Out(FaultSignature)
-        After a fault the engine wants a reset.
-    idle : Out(1)
-        Nothing is held or under way.
-    waiting : Out(1)
-        A command is held up by a semaphore.
-    active, index : Out
-        A word pair enters the array in this cycle, for this command.
+    control : In(ControlSide)
+        `active` when a word pair enters the array. An abort resets the engine.
     a, b, residual, params : Out(read_port)
     write : Out(stream of bank_write)
     factor_read, statistics_continue, statistics_write : Out
@@ -60,20 +49,15 @@ class GemmEngine(wiring.Component):
         The piecewise table's entries.
     """
 
+    READS, WRITES = ("a", "b", "residual", "params"), ("write",)
+
     def __init__(self, config):
         self._config = config
         moments = data.ArrayLayout(Moments, config.array_n)
         factors = data.ArrayLayout(RowFactor, config.array_n)
         super().__init__(
             {
-                "command": In(stream.Signature(EngineCommand)),
-                "wait": Out(stream.Signature(SemaphoreUnits)),
-                "post": Out(stream.Signature(SemaphoreUnits)),
-                "fault": Out(FaultSignature),
-                "idle": Out(1),
-                "waiting": Out(1),
-                "active": Out(1),
-                "index": Out(INDEX_BITS),
+                "control": In(ControlSide),
                 "a": Out(read_port(config)),
                 "b": Out(read_port(config)),
                 "residual": Out(read_port(config)),
@@ -86,7 +70,7 @@ class GemmEngine(wiring.Component):
             }
         )
 
-    def elaborate(self, platform) -> Module:
+    def elaborate(self, platform):
         m = Module()
         config = self._config
         n = config.array_n
@@ -95,10 +79,11 @@ class GemmEngine(wiring.Component):
         m.submodules.array = array = SystolicArray(n)
         m.submodules.epilogue = epilogue = Epilogue(config)
         m.submodules.records = records = RecordReader(config)
-        m.submodules.posts = posts = PostMerge()
-        connect(m, flipped(self.command), sequencer.command)
-        connect(m, sequencer.wait, flipped(self.wait))
-        m.d.comb += self.waiting.eq(sequencer.waiting)
+        m.submodules.border = border = Border(config, Engine.GEMM)
+        engine = border.engine
+        connect(m, flipped(self.control), border.control)
+        connect(m, engine.command, sequencer.command)
+        connect(m, sequencer.wait, engine.wait)
 
         faults = [sequencer.fault, epilogue.fault]
         readers = {}
@@ -142,8 +127,8 @@ class GemmEngine(wiring.Component):
             drain.i.valid.eq(array.o.valid),
             feeder.room.eq(room >= n),
             do_pop.eq(drain.o.valid & drain.o.ready),
-            self.active.eq(feeder.active),
-            self.index.eq(feeder.index),
+            engine.active.eq(feeder.active),
+            engine.index.eq(feeder.index),
         ]
         with m.If(feeder.do_reserve):
             m.d.sync += room.eq(room - n + do_pop)
@@ -159,22 +144,26 @@ class GemmEngine(wiring.Component):
         connect(m, epilogue.statistics_continue, flipped(self.statistics_continue))
         connect(m, epilogue.statistics_write, flipped(self.statistics_write))
         connect(m, flipped(self.table), epilogue.table)
-        connect(m, feeder.post, posts.operands)
-        connect(m, epilogue.post, posts.results)
-        connect(m, posts.o, flipped(self.post))
 
+        # Both posts at once take one place, and the feeder looks a cycle before it posts.
+        operands, results = feeder.post.payload, epilogue.post.payload
         unfinished = Signal(range(2 * TILES_IN_FLIGHT + TILES_AHEAD + 1))
         do_finish = Signal()
-        m.d.comb += do_finish.eq(epilogue.post.valid & epilogue.post.ready)
-        m.d.sync += [
-            unfinished.eq(unfinished + sequencer.do_issue - do_finish),
-            self.idle.eq(sequencer.idle & ~self.command.valid & (unfinished == 0) & posts.idle & ~do_finish),
+        m.d.comb += [
+            feeder.post.ready.eq(engine.has_room),
+            epilogue.post.ready.eq(engine.post.ready),
+            engine.post.payload.post0.eq(operands),
+            engine.post.payload.post1.eq(results),
+            engine.post.payload.post0.enable.eq(operands.enable & feeder.post.valid),
+            engine.post.payload.post1.enable.eq(results.enable & epilogue.post.valid),
+            engine.post.valid.eq(feeder.post.valid | epilogue.post.valid),
+            do_finish.eq(epilogue.post.valid & epilogue.post.ready),
+            engine.hold.eq(sequencer.hold),
+            engine.wait_index.eq(sequencer.index),
+            engine.busy.eq(sequencer.busy | (unfinished != 0)),
         ]
+        m.d.sync += unfinished.eq(unfinished + sequencer.do_issue - do_finish)
         for fault in reversed(faults):
             with m.If(fault.valid):
-                m.d.sync += self.fault.payload.eq(fault.payload)
-        valid = 0
-        for fault in faults:
-            valid = valid | fault.valid
-        m.d.sync += self.fault.valid.eq(valid)
-        return m
+                m.d.comb += [engine.fault.valid.eq(1), engine.fault.payload.eq(fault.payload)]
+        return ResetInserter(self.control.abort)(m)

@@ -4,7 +4,7 @@ from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from bertha.rtl.control.posts import PostPair
+from bertha.rtl.engine.posts import PostPair
 from bertha.rtl.isa import EXP2_ENTRIES, MAXIMUM_WORDS, SEGMENTS, FaultReason
 from bertha.rtl.signatures import EngineCommand, FaultSignature, LineRange
 from bertha.rtl.vector.job import Job, JobDecoder
@@ -16,7 +16,7 @@ class Sequencer(wiring.Component):
     """Checks a command, starts its reads and the datapath, waits for its end and posts it.
 
     Nothing is read or written for a command that is at fault. After a fault nothing is taken or
-    posted until reset.
+    posted: the border sees to that.
 
     Ports
     -----
@@ -24,6 +24,7 @@ class Sequencer(wiring.Component):
         Commands whose waits are taken.
     post : Out(stream of PostPair)
     fault : Out(FaultSignature)
+        Not registered.
     active : Out(1)
         A command is being worked on: `job`.
     job : Out(Job)
@@ -114,7 +115,7 @@ class Sequencer(wiring.Component):
         with m.Else():
             m.d.comb += self.source.payload.count.eq(job.words)
 
-        stopped, refused = Signal(), Signal()
+        refused = Signal()
         ready_to_normalise = Signal()
         m.d.comb += self.open.eq(~job.layernorm | ready_to_normalise)
         with m.If(self.start):
@@ -126,8 +127,8 @@ class Sequencer(wiring.Component):
         m.d.sync += self.scale.eq(0)
         with m.FSM():
             with m.State("FETCH"):
-                m.d.comb += [self.active.eq(stopped), self.command.ready.eq(~stopped)]
-                with m.If(self.command.valid & ~stopped):
+                m.d.comb += [self.active.eq(0), self.command.ready.eq(1)]
+                with m.If(self.command.valid):
                     m.d.sync += job.eq(decoder.job)
                     m.next = "CHECK"
             with m.State("CHECK"):
@@ -160,17 +161,15 @@ class Sequencer(wiring.Component):
             with m.State("DRAIN"), m.If(~self.writing):
                 m.next = "POST"
             with m.State("POST"):
-                m.d.comb += self.post.valid.eq(~stopped)
-                with m.If(self.post.ready & ~stopped):
+                m.d.comb += self.post.valid.eq(1)
+                with m.If(self.post.ready):
                     m.next = "FETCH"
 
-        m.d.sync += [
+        m.d.comb += [
             self.fault.valid.eq(refused | self.range_fault),
             self.fault.payload.index.eq(job.index),
             self.fault.payload.reason.eq(
                 Mux(refused, FaultReason.ILLEGAL_COMMAND, FaultReason.SCRATCHPAD_RANGE)
             ),
         ]
-        with m.If(refused | self.range_fault):
-            m.d.sync += stopped.eq(1)
         return m

@@ -1,25 +1,16 @@
 """The vector engine."""
 
-from amaranth.hdl import Module
+from amaranth.hdl import Module, ResetInserter
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from bertha.rtl.control.posts import Posts
-from bertha.rtl.control.waits import Waits
+from bertha.rtl.engine.border import Border
+from bertha.rtl.engine.signatures import ControlSide
+from bertha.rtl.isa import Engine
 from bertha.rtl.row_slots import RowSlots
 from bertha.rtl.scratchpad.reader import LineReader
 from bertha.rtl.scratchpad.writer import LineWriter
-from bertha.rtl.signatures import (
-    INDEX_BITS,
-    EngineCommand,
-    FaultSignature,
-    Moments,
-    RowFactor,
-    SemaphoreUnits,
-    TableWriteSignature,
-    bank_write,
-    read_port,
-)
+from bertha.rtl.signatures import Moments, RowFactor, TableWriteSignature, bank_write, read_port
 from bertha.rtl.stream import Register, connect_streams
 from bertha.rtl.vector.factor_writer import FactorWriter
 from bertha.rtl.vector.lanes import Lanes, result_word
@@ -41,18 +32,10 @@ class VectorEngine(wiring.Component):
 
     Ports
     -----
-    command : In(stream of EngineCommand)
-    wait, post : Out(stream of SemaphoreUnits)
-        A post is given after the command's last write has been taken by the scratchpad.
-    fault : Out(FaultSignature)
+    control : In(ControlSide)
+        A post is given after the command's last write has been taken by the scratchpad. Faults:
         ILLEGAL_COMMAND for words that are odd, none or more than 4096 and for a slot that doesn't
-        exist, before anything is done; SCRATCHPAD_RANGE. The engine then waits for reset.
-    idle : Out(1)
-        There is no command, and all posts are delivered.
-    waiting : Out(1)
-        The next command wants semaphore units that aren't there. May be set together with `active`.
-    active, index : Out(1), Out(24)
-        The command with this position in the program is being worked on.
+        exist, before anything is done; SCRATCHPAD_RANGE. An abort resets the engine.
     source, params : Out(read_port)
     write : Out(stream of bank_write)
     statistics_read, factor_write : Out
@@ -65,20 +48,15 @@ class VectorEngine(wiring.Component):
     config : Config
     """
 
+    READS, WRITES = ("source", "params"), ("write",)
+
     def __init__(self, config):
         self._config = config
         moments = data.ArrayLayout(Moments, config.array_n)
         factors = data.ArrayLayout(RowFactor, config.array_n)
         super().__init__(
             {
-                "command": In(stream.Signature(EngineCommand)),
-                "wait": Out(stream.Signature(SemaphoreUnits)),
-                "post": Out(stream.Signature(SemaphoreUnits)),
-                "fault": Out(FaultSignature),
-                "idle": Out(1),
-                "waiting": Out(1),
-                "active": Out(1),
-                "index": Out(INDEX_BITS),
+                "control": In(ControlSide),
                 "source": Out(read_port(config)),
                 "params": Out(read_port(config)),
                 "write": Out(stream.Signature(bank_write(config))),
@@ -88,12 +66,12 @@ class VectorEngine(wiring.Component):
             }
         )
 
-    def elaborate(self, platform) -> Module:
+    def elaborate(self, platform):
         m = Module()
         config = self._config
-        m.submodules.waits = waits = Waits()
+        m.submodules.border = border = Border(config, Engine.VECTOR)
+        engine = border.engine
         m.submodules.sequencer = sequencer = Sequencer(config)
-        m.submodules.posts = posts = Posts()
         m.submodules.source = source = LineReader(config)
         m.submodules.params = params = LineReader(config)
         m.submodules.records = records = NormRecords(config)
@@ -106,18 +84,15 @@ class VectorEngine(wiring.Component):
         job = sequencer.job
 
         # Commands and semaphores
-        connect_streams(m, self.command, waits.i)
-        connect_streams(m, waits.wait, self.wait)
-        connect_streams(m, waits.o, sequencer.command)
-        connect_streams(m, sequencer.post, posts.i)
-        connect_streams(m, posts.o, self.post)
+        wiring.connect(m, wiring.flipped(self.control), border.control)
+        connect_streams(m, engine.command, sequencer.command)
+        connect_streams(m, sequencer.post, engine.post)
         m.d.comb += [
-            self.waiting.eq(waits.waiting),
-            self.active.eq(sequencer.active),
-            self.index.eq(job.index),
-            self.idle.eq(~self.command.valid & ~sequencer.active & posts.idle),
-            self.fault.valid.eq(sequencer.fault.valid),
-            self.fault.payload.eq(sequencer.fault.payload),
+            engine.busy.eq(sequencer.active),
+            engine.active.eq(sequencer.active),
+            engine.index.eq(job.index),
+            engine.fault.valid.eq(sequencer.fault.valid),
+            engine.fault.payload.eq(sequencer.fault.payload),
             sequencer.range_fault.eq(source.fault.valid | params.fault.valid | writer.fault.valid),
         ]
 
@@ -197,4 +172,4 @@ class VectorEngine(wiring.Component):
         wiring.connect(m, table_loader.exp2, lanes.table)
         wiring.connect(m, table_loader.segments, wiring.flipped(self.piecewise_write))
         wiring.connect(m, factor_writer.write, wiring.flipped(self.factor_write))
-        return m
+        return ResetInserter(self.control.abort)(m)

@@ -3,15 +3,19 @@
 import random
 from collections import deque
 
+from amaranth.hdl import Module
+from amaranth.lib import wiring
 from amaranth.sim import Simulator
 
 from bertha.rtl.control.control import Control
-from bertha.rtl.isa import decode
+from bertha.rtl.engine.border import Border
+from bertha.rtl.isa import Engine, decode
 from bertha.rtl.registers import offset_of
 
-__all__ = ["Harness", "units_of"]
+__all__ = ["ENGINES", "Harness", "units_of"]
 
-ENGINES = 4
+KINDS = (Engine.LOAD, Engine.STORE, Engine.GEMM, Engine.VECTOR)
+ENGINES = len(KINDS)
 
 
 def units_of(field):
@@ -19,21 +23,40 @@ def units_of(field):
     return field >> 8 & 31, field & 255
 
 
+class System(wiring.Component):
+    """The control part with the real border of each engine; `engine` are the engines' sides."""
+
+    def __init__(self, config):
+        super().__init__({})
+        self.control = Control(config, KINDS)
+        self.borders = [Border(config, kind) for kind in KINDS]
+        self.engine = [border.engine for border in self.borders]
+        for name in ("s_axil", "irq", "fetch", "window", "epoch"):
+            setattr(self, name, getattr(self.control, name))
+        self.abort, self.abandon = self.control.engine[0].abort, self.control.engine[0].abandon
+
+    def elaborate(self, platform):
+        m = Module()
+        m.submodules.control = self.control
+        for kind, port, border in zip(KINDS, self.control.engine, self.borders):
+            m.submodules[kind.name.lower()] = border
+            wiring.connect(m, port, border.control)
+        return m
+
+
 class FakeEngine:
-    """Takes a command's waits, works for some cycles, posts; keeps a log of what it did."""
+    """Takes commands, works for some cycles, posts; keeps a log of what it did.
+
+    `stuck`: the bus owes it an answer that never comes, so it is busy until an abandon.
+    """
 
     def __init__(self, rng, work):
         self.rng, self.work = rng, work
-        self.queue_head = None
-        self.waits, self.posts, self.left, self.current = deque(), deque(), 0, None
-        self.asked = None
+        self.left, self.current, self.fields = 0, None, None
         self.log = []
         self.busy_cycles = 0
         self.fault_at, self.fault = None, None
-
-    @property
-    def busy(self):
-        return self.current is not None or bool(self.posts)
+        self.stuck = False
 
 
 class Harness:
@@ -47,13 +70,15 @@ class Harness:
         Response by address of a read beat.
     engines : list of FakeEngine
         `fault_at`: index of a command at which the engine faults with reason `fault`.
+    answers : bool
+        Whether the memory answers; `owed` counts the beats that were given up.
     events : list of (cycle, kind, engine, index)
         "start" and "end" of commands.
     """
 
     def __init__(self, config, *, seed=0, base=0x1000, size=0x4000, latency=(3, 20), work=(0, 30)):
         self.config = config
-        self.dut = Control(config)
+        self.dut = System(config)
         self.base = base
         self.window = (base, base + size)
         self.memory = bytearray(size)
@@ -61,6 +86,8 @@ class Harness:
         self.errors = {}
         self.bursts = []
         self.reads = deque()
+        self.answers = True
+        self.owed = 0
         self.rng = random.Random(seed)
         print("seed", seed)
         self.engines = [FakeEngine(self.rng, work) for _ in range(ENGINES)]
@@ -157,17 +184,17 @@ class Harness:
         fetch = dut.fetch
         r_beat, ar_ready = None, 0
         signals = [fetch.ar.valid, fetch.ar.payload.addr, fetch.ar.payload.len, fetch.r.ready, dut.abort]
-        for n in range(ENGINES):
+        signals.append(dut.abandon)
+        for engine in dut.engine:
             signals += [
-                dut.command[n].valid,
-                dut.command[n].payload.index,
-                dut.command[n].payload.body,
-                dut.command[n].ready,
-                dut.wait[n].ready,
-                dut.post[n].ready,
+                engine.command.valid,
+                engine.command.payload.index,
+                engine.command.payload.body,
+                engine.command.ready,
+                engine.post.ready,
             ]
         while True:
-            _, _, arvalid, addr, length, r_ready, abort, *values = await ctx.tick().sample(*signals)
+            _, _, arvalid, addr, length, r_ready, abort, abandon, *values = await ctx.tick().sample(*signals)
             self.cycle += 1
             self.abort_cycles += abort
             size = self.config.axi_data_bytes
@@ -179,11 +206,21 @@ class Harness:
                 self.bursts.append(addr)
                 due = self.cycle + self.rng.randint(*self.latency)
                 self.reads += [(due, addr + n * size, n == length) for n in range(length + 1)]
+            if abandon:
+                self.owed += len(self.reads)
+                self.reads.clear()
+                r_beat = None
             assert r_ready or not r_beat, "read data are held up"
             if r_beat:
                 self.reads.popleft()
                 r_beat = None
-            if not r_beat and self.reads and self.reads[0][0] <= self.cycle and self.rng.random() < 0.8:
+            if (
+                self.answers
+                and not r_beat
+                and self.reads
+                and self.reads[0][0] <= self.cycle
+                and self.rng.random() < 0.8
+            ):
                 _, at, last = self.reads[0]
                 data = self.memory[at - self.base : at - self.base + size]
                 r_beat = {
@@ -197,64 +234,47 @@ class Harness:
             ar_ready = self.rng.random() < 0.7
             ctx.set(fetch.ar.ready, ar_ready)
             for n, engine in enumerate(self.engines):
-                self._step(ctx, n, engine, abort, *values[6 * n : 6 * n + 6])
+                self._step(ctx, n, engine, abort, abandon, *values[5 * n : 5 * n + 5])
 
-    def _step(self, ctx, n, engine, abort, valid, index, body, ready, wait_ready, post_ready):
+    def _step(self, ctx, n, engine, abort, abandon, valid, index, body, ready, post_ready):
         """One cycle of a fake engine."""
-        dut = self.dut
+        side = self.dut.engine[n]
         faulting = False
+        if abandon:
+            engine.stuck = False
         if abort:
-            engine.current, engine.asked = None, None
-            engine.waits.clear()
-            engine.posts.clear()
-        else:
-            if engine.asked is not None and wait_ready:
-                engine.waits.popleft()
-            if engine.posts and engine.current is None and post_ready:
-                engine.posts.popleft()
-            if valid and ready:
-                self.events.append((self.cycle, "start", n, index))
-                engine.log.append(index)
-                _, fields = decode(body.to_bytes(64, "little"))
-                engine.current, engine.left = index, engine.rng.randint(*engine.work)
-                engine.posts += [units_of(fields[k]) for k in ("post0", "post1") if fields.get(k, 0) >> 15]
-                engine.queue_head = None
-                faulting = engine.fault_at == index
-            elif engine.current is not None:
-                if engine.left == 0:
-                    self.events.append((self.cycle, "end", n, engine.current))
-                    engine.current = None
-                else:
-                    engine.left -= 1
-        # A head of the queue whose waits are not known yet.
-        now_valid = ctx.get(dut.command[n].valid)
-        can_take = False
-        if now_valid and not engine.busy and not abort:
-            head = ctx.get(dut.command[n].payload.index)
-            if engine.queue_head != head:
-                _, fields = decode(ctx.get(dut.command[n].payload.body).to_bytes(64, "little"))
-                engine.queue_head = head
-                engine.waits = deque(
-                    units_of(fields[k]) for k in ("wait0", "wait1") if fields.get(k, 0) >> 15
-                )
-            can_take = not engine.waits
-        engine.asked = engine.waits[0] if now_valid and engine.waits and not engine.busy else None
+            engine.current = None
+        elif valid and ready:
+            self.events.append((self.cycle, "start", n, index))
+            engine.log.append(index)
+            _, engine.fields = decode(body.to_bytes(64, "little"))
+            engine.current, engine.left = index, engine.rng.randint(*engine.work)
+            faulting = engine.fault_at == index
+        elif engine.current is not None:
+            if engine.left:
+                engine.left -= 1
+            elif post_ready:
+                self.events.append((self.cycle, "end", n, engine.current))
+                engine.current = None
         active = engine.current is not None and engine.left > 0
+        posting = engine.current is not None and engine.left == 0 and not faulting
         engine.busy_cycles += active
-        ctx.set(dut.command[n].ready, can_take)
-        ctx.set(dut.wait[n].valid, engine.asked is not None)
-        if engine.asked:
-            ctx.set(dut.wait[n].payload, dict(zip(("semaphore", "amount"), engine.asked)))
-        ctx.set(dut.waiting[n], engine.asked is not None)
-        posting = bool(engine.posts) and engine.current is None
-        ctx.set(dut.post[n].valid, posting)
+        ctx.set(side.command.ready, engine.current is None and not abort)
+        ctx.set(side.post.valid, posting)
         if posting:
-            ctx.set(dut.post[n].payload, dict(zip(("semaphore", "amount"), engine.posts[0])))
-        ctx.set(dut.idle[n], not engine.busy)
-        ctx.set(dut.active[n], active)
-        ctx.set(dut.fault[n].valid, faulting)
+            for name in ("post0", "post1"):
+                field = engine.fields.get(name, 0)
+                number, amount = units_of(field)
+                ctx.set(side.post.payload[name].enable, field >> 15)
+                ctx.set(side.post.payload[name].semaphore, number)
+                ctx.set(side.post.payload[name].amount, amount)
+        ctx.set(side.busy, engine.current is not None or engine.stuck)
+        ctx.set(side.active, active)
+        if engine.log:
+            ctx.set(side.index, engine.log[-1])
+        ctx.set(side.fault.valid, faulting)
         if faulting:
-            ctx.set(dut.fault[n].payload, {"reason": engine.fault, "index": engine.log[-1]})
+            ctx.set(side.fault.payload, {"reason": engine.fault, "index": engine.log[-1]})
 
     def run(self, bench, timeout=30_000):
         simulator = Simulator(self.dut)

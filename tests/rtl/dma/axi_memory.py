@@ -146,18 +146,18 @@ class AxiMemory:
                 self._reads.setdefault(ar[4], deque()).append((self._due(), deque(beats)))
             if awvalid and ready["aw"]:
                 beats = self._check_burst(*aw[:4])
-                self._writes.append((deque(beats), list(beats)))
+                self._writes.append((deque(beats), list(beats), aw[4]))
             if wvalid and ready["w"]:
                 self._early_beats.append((wdata, wstrb, wlast))
             while self._early_beats and self._writes:
                 data, strb, last = self._early_beats.popleft()
-                left, addrs = self._writes[0]
+                left, addrs, number = self._writes[0]
                 self._write(left.popleft(), data, strb)
                 assert last == (not left), "wlast is not at the last beat"
                 if last:
                     self._writes.popleft()
                     due = max(self._due(), self._responses[-1][0] if self._responses else 0)
-                    self._responses.append((due, self._response(addrs)))
+                    self._responses.append((due, self._response(addrs), number))
             assert rready or not r_beat, "read data are held up"
             r_beat = None
             if b_beat and bready:
@@ -182,7 +182,7 @@ class AxiMemory:
                     self._reading = None
             answers = not b_beat and self._responses and self._responses[0][0] <= self.cycle
             if answers and self._pace["b"].willing():
-                b_beat = (self._responses.popleft()[1],)
+                b_beat = self._responses.popleft()[1:]
             ctx.set(axi.rvalid, r_beat is not None)
             if r_beat:
                 for signal, value in zip((axi.rid, axi.rdata, axi.rresp, axi.rlast), r_beat):
@@ -190,6 +190,7 @@ class AxiMemory:
             ctx.set(axi.bvalid, b_beat is not None)
             if b_beat:
                 ctx.set(axi.bresp, b_beat[0])
+                ctx.set(axi.bid, b_beat[1])
             for channel in ("ar", "aw", "w"):
                 ready[channel] = self._pace[channel].willing()
                 ctx.set(getattr(axi, channel + "ready"), ready[channel])

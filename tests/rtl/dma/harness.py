@@ -3,7 +3,12 @@
 import random
 from collections import deque
 
+from amaranth.hdl import Module
+from amaranth.lib import wiring
+
 from bertha.rtl.dma.dma import Dma
+from bertha.rtl.dma.load import LoadEngine
+from bertha.rtl.dma.store import StoreEngine
 from bertha.rtl.isa import encode
 from bertha.rtl.scratchpad.scratchpad import Scratchpad
 from tests.rtl.dma.axi_memory import AxiMemory
@@ -17,6 +22,38 @@ LOAD, STORE = 0, 1
 def transfer(opcode, **fields):
     """A command as an integer, with a row and strides of zero unless given."""
     return int.from_bytes(encode(opcode, **{"rows": 1, **fields}), "little")
+
+
+class Engines(wiring.Component):
+    """Load and store engine on one AXI port.
+
+    Ports that both have are lists of two. The benches drive `abort`, `window` and `epoch` of both.
+    """
+
+    def __init__(self, config):
+        super().__init__({})
+        self.load, self.store, self.dma = LoadEngine(config), StoreEngine(config), Dma(config)
+        self.control = [self.load.control, self.store.control]
+        for name in ("command", "wait", "post", "fault", "idle", "working", "waiting", "active", "index"):
+            setattr(self, name, [getattr(control, name) for control in self.control])
+        self.write, self.read = self.load.write, self.store.read
+        self.axi, self.fetch = self.dma.axi, self.dma.fetch
+
+    def elaborate(self, platform):
+        m = Module()
+        m.submodules.load, m.submodules.store, m.submodules.dma = self.load, self.store, self.dma
+        wiring.connect(m, self.load.dram, self.dma.load)
+        wiring.connect(m, self.store.dram, self.dma.store)
+        return m
+
+    def set_all(self, ctx, name, value):
+        """Drives `abort` or `abandon` of both engines."""
+        for control in self.control:
+            ctx.set(getattr(control, name), value)
+
+    def set_epoch(self, ctx, value):
+        for part in (self.store, self.dma):
+            ctx.set(part.epoch, value)
 
 
 class Harness:
@@ -38,7 +75,7 @@ class Harness:
 
     def __init__(self, config, *, window=None, size=1 << 16, base=0, pattern="often", seed=0, **memory):
         self.config = config
-        self.dut = Dma(config)
+        self.dut = Engines(config)
         self.window = window or (base, base + size)
         self.memory = AxiMemory(
             self.dut.axi,
@@ -88,8 +125,8 @@ class Harness:
 
     async def bench(self, ctx):
         dut = self.dut
-        ctx.set(dut.window_base, self.window[0])
-        ctx.set(dut.window_limit, self.window[1])
+        for part in (dut.load, dut.store):
+            ctx.set(part.window, {"base": self.window[0], "limit": self.window[1]})
         ready = {"wait": [0, 0], "post": [0, 0], "write": 0, "read": 0}
         reads = deque([None] * (Scratchpad.latency - 1))
         signals = []

@@ -213,10 +213,10 @@ def test_bad_commands_fault_and_touch_nothing_outside(opcode, fields, reason, le
         assert sum(beats for _, beats in harness.memory.bursts[issued:]) <= 2 * legal_lines
 
         # After an abort it works again.
-        ctx.set(harness.dut.abort, 1)
+        harness.dut.set_all(ctx, "abort", 1)
         harness.reset_models()
         await harness.until_idle(ctx)
-        ctx.set(harness.dut.abort, 0)
+        harness.dut.set_all(ctx, "abort", 0)
         harness.give(engine, 7, transfer(opcode, **good))
         await harness.until_idle(ctx)
         assert len(harness.posts) == 2 and len(harness.faults) == 1
@@ -292,10 +292,10 @@ def test_bus_errors_name_the_command(opcode, response, reason, beat):
                 ),
             )
         await ctx.tick().until(harness.dut.fault[engine].valid)
-        ctx.set(harness.dut.abort, 1)
+        harness.dut.set_all(ctx, "abort", 1)
         harness.reset_models()
         await harness.until_idle(ctx)
-        ctx.set(harness.dut.abort, 0)
+        harness.dut.set_all(ctx, "abort", 0)
         assert harness.faults == [(engine, reason, 3)]
         assert {number for _, number, *_ in harness.posts} <= {0, 1, 2}
         if opcode is Opcode.LOAD:
@@ -332,7 +332,7 @@ def test_abort_completes_bursts_and_leaves_the_engines_usable(pattern, after):
                     ),
                 )
         await ctx.tick().repeat(after)
-        ctx.set(harness.dut.abort, 1)
+        harness.dut.set_all(ctx, "abort", 1)
         harness.reset_models()
         await ctx.tick()
         bursts = len(harness.memory.bursts)
@@ -341,7 +341,7 @@ def test_abort_completes_bursts_and_leaves_the_engines_usable(pattern, after):
         # At most what was already offered on each address channel is issued still.
         assert len(harness.memory.bursts) <= bursts + 6
         posts = len(harness.posts)
-        ctx.set(harness.dut.abort, 0)
+        harness.dut.set_all(ctx, "abort", 0)
         await ctx.tick().repeat(40)
         assert len(harness.posts) == posts and harness.memory.quiet
 
@@ -388,7 +388,7 @@ def test_the_last_lines_of_the_scratchpad(opcode):
     simulate(harness, bench)
 
 
-def test_waiting_is_told_only_when_nothing_else_is_to_be_done():
+def test_a_command_waits_while_the_one_before_it_is_at_work():
     harness = Harness(EDGE, pattern="always", latency=(60, 60))
     allowed = []
     harness.grant = lambda *_: bool(allowed)
@@ -399,9 +399,10 @@ def test_waiting_is_told_only_when_nothing_else_is_to_be_done():
         harness.give(LOAD, 1, transfer(Opcode.LOAD, lines=4, scratchpad_addr=9, wait0=semaphore(2, 5)))
         harness.give(LOAD, 2, int(Opcode.LOAD_WAIT) | semaphore(3) << 384)
         await ctx.tick().repeat(30)
-        assert not ctx.get(dut.waiting[LOAD]) and not ctx.get(dut.idle[LOAD])
+        assert ctx.get(dut.waiting[LOAD]) and ctx.get(dut.working[LOAD])
         await ctx.tick().repeat(80)
-        assert ctx.get(dut.waiting[LOAD]) and ctx.get(dut.idle[LOAD])
+        assert ctx.get(dut.waiting[LOAD]) and not ctx.get(dut.working[LOAD])
+        assert not ctx.get(dut.idle[LOAD]) and ctx.get(dut.control[LOAD].waiting_index) == 1
         allowed.append(True)
         await harness.until_idle(ctx)
         assert harness.taken == [(LOAD, 2, 5), (LOAD, 3, 1)]

@@ -48,7 +48,7 @@ class Bench(wiring.Component):
 
     async def semaphores(self, ctx):
         """Background: grants every wait, notes every post with the lines written and read by then."""
-        engine = self.engine
+        engine = self.engine.control
         ctx.set(engine.wait.ready, 1)
         ctx.set(engine.post.ready, 1)
         while True:
@@ -96,11 +96,11 @@ class Bench(wiring.Component):
 
     async def command(self, ctx, index, **fields):
         body = int.from_bytes(isa.encode(Opcode.GEMM, **fields), "little")
-        await feed(ctx, self.engine.command, [{"index": index, "body": body}])
+        await feed(ctx, self.engine.control.command, [{"index": index, "body": body}])
 
     async def until_idle(self, ctx):
         await ctx.tick().repeat(3)
-        while not ctx.get(self.engine.idle):
+        while not ctx.get(self.engine.control.idle):
             await ctx.tick()
 
     def run(self, bench, **options):
@@ -312,7 +312,7 @@ def test_tiles_follow_without_a_bubble(name, k, out16):
 
     async def watch(ctx):
         while True:
-            _, _, is_active = await ctx.tick().sample(dut.engine.active)
+            _, _, is_active = await ctx.tick().sample(dut.engine.control.active)
             active.append(is_active)
 
     async def bench(ctx):
@@ -404,11 +404,11 @@ def check_fault(config, reason, fields):
         }
         await dut.command(ctx, 77, **{**command, **fields})
         for _ in range(500):
-            if ctx.get(dut.engine.fault.valid):
+            if ctx.get(dut.engine.control.fault.valid):
                 break
             await ctx.tick()
-        assert ctx.get(dut.engine.fault.payload.reason) == reason
-        assert ctx.get(dut.engine.fault.payload.index) == 77
+        assert ctx.get(dut.engine.control.fault.payload.reason) == reason
+        assert ctx.get(dut.engine.control.fault.payload.index) == 77
         await ctx.tick().repeat(100)
         assert all(addr < config.lines for addr in dut.memory.written)
 

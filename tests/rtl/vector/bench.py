@@ -32,7 +32,7 @@ class Bench:
         self.semaphores, self.segments = {}, {}
         self.commands = []
         self.cycle = 0
-        self.events = []  # cycle and name of each command taken and units posted
+        self.events = []  # cycle and name of each command begun and units posted
         self.fault = None
         self.blocked = None  # waiting, active and idle when a run timed out
         self.reads, self.writes = 0, 0
@@ -62,19 +62,19 @@ class Bench:
     def run(self, *, until_fault=False, timeout=60_000):
         """Runs until all commands are taken and the engine is idle, or there is a fault."""
         self.dut = VectorEngine(self.config)
+        control = self.dut.control
         pace = Pace(self.pattern, self.seed)
 
         async def commands(ctx):
             for command in self.commands:
-                ctx.set(self.dut.command.payload, command)
-                ctx.set(self.dut.command.valid, 1)
+                ctx.set(control.command.payload, command)
+                ctx.set(control.command.valid, 1)
                 ready = False
                 while not ready and self.fault is None:
-                    _, _, ready = await ctx.tick().sample(self.dut.command.ready)
-                self.events.append((self.cycle, "taken"))
-                ctx.set(self.dut.command.valid, 0)
-            await ctx.tick()
-            while not ctx.get(self.dut.idle) and self.fault is None:
+                    _, _, ready = await ctx.tick().sample(control.command.ready)
+                ctx.set(control.command.valid, 0)
+            await ctx.tick().repeat(2)
+            while not ctx.get(control.idle) and self.fault is None:
                 await ctx.tick()
             if until_fault:
                 # Nothing may be written or posted any more.
@@ -90,7 +90,7 @@ class Bench:
         async def guard(ctx):
             for _ in range(timeout):
                 await ctx.tick()
-            self.blocked = tuple(ctx.get(flag) for flag in (self.dut.waiting, self.dut.active, self.dut.idle))
+            self.blocked = tuple(ctx.get(flag) for flag in (control.waiting, control.active, control.idle))
             raise TimeoutError(f"not finished after {timeout} cycles")
 
         simulator = Simulator(self.dut)
@@ -102,19 +102,24 @@ class Bench:
         simulator.run()
 
     async def _surroundings(self, ctx, pace):
-        dut = self.dut
+        dut, control = self.dut, self.dut.control
+        was_active = False
         on_their_way = {port: [None] * (Scratchpad.latency - 1) for port in ("source", "params")}
         while True:
             for port in (dut.source.request, dut.params.request, dut.write):
                 ctx.set(port.ready, pace.willing())
-            ctx.set(dut.post.ready, pace.willing())
-            wanted = ctx.get(dut.wait.payload)
+            ctx.set(control.post.ready, pace.willing())
+            wanted = ctx.get(control.wait.payload)
             granted = (
-                ctx.get(dut.wait.valid)
+                ctx.get(control.wait.valid)
                 and self.semaphores.get(wanted.semaphore, 0) >= wanted.amount
                 and pace.willing()
             )
-            ctx.set(dut.wait.ready, granted)
+            ctx.set(control.wait.ready, granted)
+            is_active = ctx.get(control.active)
+            if is_active and not was_active:
+                self.events.append((self.cycle, "begun"))
+            was_active = is_active
             slot = ctx.get(dut.statistics_read.slot)
             taken = {}
             for name in on_their_way:
@@ -124,7 +129,11 @@ class Bench:
             write = (
                 ctx.get(dut.write.payload) if ctx.get(dut.write.valid) and ctx.get(dut.write.ready) else None
             )
-            post = ctx.get(dut.post.payload) if ctx.get(dut.post.valid) and ctx.get(dut.post.ready) else None
+            post = (
+                ctx.get(control.post.payload)
+                if ctx.get(control.post.valid) and ctx.get(control.post.ready)
+                else None
+            )
             factor = (
                 (ctx.get(dut.factor_write.slot), ctx.get(dut.factor_write.lanes))
                 if ctx.get(dut.factor_write.enable)
@@ -132,8 +141,8 @@ class Bench:
             )
             if ctx.get(dut.piecewise_write.enable):
                 self.segments[ctx.get(dut.piecewise_write.index)] = ctx.get(dut.piecewise_write.data)
-            if ctx.get(dut.fault.valid) and self.fault is None:
-                fault = ctx.get(dut.fault.payload)
+            if ctx.get(control.fault.valid) and self.fault is None:
+                fault = ctx.get(control.fault.payload)
                 self.fault = (fault.reason, fault.index)
 
             await ctx.tick()

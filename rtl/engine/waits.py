@@ -33,6 +33,10 @@ class Waits(wiring.Component):
     -----
     i : In(stream of EngineCommand)
     o : Out(stream of EngineCommand)
+    hold : In(1)
+        Nothing is taken for the command at `i` yet.
+    more : In(stream of SemaphoreUnits)
+        Units for a command that has passed, only with `hold`.
     wait : Out(stream of SemaphoreUnits)
         Units wanted; ready means that they are taken.
     waiting : Out(1)
@@ -41,6 +45,8 @@ class Waits(wiring.Component):
 
     i: In(stream.Signature(EngineCommand))
     o: Out(stream.Signature(EngineCommand))
+    hold: In(1)
+    more: In(stream.Signature(SemaphoreUnits))
     wait: Out(stream.Signature(SemaphoreUnits))
     waiting: Out(1)
 
@@ -55,16 +61,22 @@ class Waits(wiring.Component):
             wants1.eq(waits.wait1.enable & ~taken1),
             only_waits.eq(self.i.payload.body[:4] == _WAIT_OPCODE),
             self.waiting.eq(self.i.valid & (wants0 | wants1)),
-            self.wait.valid.eq(self.waiting),
-            self.wait.payload.semaphore.eq(chosen.semaphore),
-            self.wait.payload.amount.eq(chosen.amount),
+            self.wait.valid.eq((self.waiting & ~self.hold) | self.more.valid),
+            self.more.ready.eq(self.wait.ready),
             self.o.payload.eq(self.i.payload),
             self.o.valid.eq(self.i.valid & ~self.waiting & ~only_waits),
             self.i.ready.eq(self.i.valid & ~self.waiting & (only_waits | self.o.ready)),
         ]
+        with m.If(self.more.valid):
+            m.d.comb += self.wait.payload.eq(self.more.payload)
+        with m.Else():
+            m.d.comb += [
+                self.wait.payload.semaphore.eq(chosen.semaphore),
+                self.wait.payload.amount.eq(chosen.amount),
+            ]
         with m.If(self.i.valid & self.i.ready):
             m.d.sync += [taken0.eq(0), taken1.eq(0)]
-        with m.Elif(self.wait.valid & self.wait.ready):
+        with m.Elif(self.waiting & ~self.hold & self.wait.ready):
             with m.If(wants0):
                 m.d.sync += taken0.eq(1)
             with m.Else():

@@ -4,8 +4,8 @@ import random
 
 import pytest
 
-from bertha.rtl.control.posts import Posts
-from bertha.rtl.control.waits import Waits
+from bertha.rtl.engine.posts import Posts
+from bertha.rtl.engine.waits import Waits
 from bertha.rtl.isa import Opcode, encode, semaphore
 from tests.rtl.streams import PATTERNS, Pace, collect, feed, run
 
@@ -107,5 +107,35 @@ def test_a_command_without_waits_passes_in_the_same_cycle():
         ctx.set(dut.i.valid, 1)
         ctx.set(dut.o.ready, 1)
         assert ctx.get(dut.o.valid) and ctx.get(dut.i.ready) and not ctx.get(dut.wait.valid)
+
+    run(dut, bench)
+
+
+def test_a_command_in_work_goes_before_the_next_one():
+    """With `hold` only `more` is asked for; the command at `i` stays what it is, and `waiting`."""
+    dut = Waits()
+    waits = {"wait0": semaphore(3, 5), "wait1": semaphore(4, 6)}
+    body = int.from_bytes(encode(Opcode.GEMM, **waits), "little")
+
+    async def bench(ctx):
+        ctx.set(dut.i.payload, {"index": 4, "body": body})
+        ctx.set(dut.i.valid, 1)
+        ctx.set(dut.hold, 1)
+        await ctx.tick().repeat(2)
+        assert ctx.get(dut.waiting) and not ctx.get(dut.wait.valid)
+        ctx.set(dut.more.payload, {"semaphore": 7, "amount": 8})
+        ctx.set(dut.more.valid, 1)
+        ctx.set(dut.wait.ready, 1)
+        assert as_dict(ctx.get(dut.wait.payload)) == {"semaphore": 7, "amount": 8}
+        assert ctx.get(dut.more.ready)
+        await ctx.tick()
+        ctx.set(dut.more.valid, 0)
+        await ctx.tick()
+        ctx.set(dut.hold, 0)
+        for name in ("wait0", "wait1"):
+            assert ctx.get(dut.wait.valid)
+            assert as_dict(ctx.get(dut.wait.payload)) == units(waits[name])
+            await ctx.tick()
+        assert ctx.get(dut.o.valid) and not ctx.get(dut.waiting)
 
     run(dut, bench)

@@ -1,0 +1,1 @@
+"""What all engines have in common: their border to the control part."""
