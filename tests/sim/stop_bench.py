@@ -4,7 +4,7 @@ import cocotb
 from cocotb.triggers import First, RisingEdge, Timer
 
 from bertha.rtl.isa import Engine, FaultReason, Opcode, encode, semaphore
-from bertha.sim.driver import CLOCK_STEPS
+from bertha.sim.cocotb_transport import CLOCK_STEPS
 from tests.sim.programs import copy_program, gemm_program
 from tests.sim.system_bench import CONFIG, SEED, check, load, run, start
 
