@@ -20,6 +20,7 @@ COMMANDS = {
     "accuracy": "errors of each unit, and accuracy of layers against PyTorch",
     "verilog": "write the accelerator's Verilog, manifest and C header",
     "fpga": "resources and clock of the accelerator on an FPGA",
+    "scalesim": "cycles of the layers' matrix products according to SCALE-Sim",
     "document": "make the generated part of docs/programming.md anew",
 }
 """Name and one line of every command; `bertha.commands.<name>` has `add_arguments` and `run`."""

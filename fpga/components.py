@@ -1,5 +1,7 @@
 """The parts of the accelerator that can be reported on by name."""
 
+from amaranth.hdl import Elaboratable
+
 from bertha.errors import UserError
 from bertha.rtl.control.control import Control
 from bertha.rtl.dma.dma import Dma
@@ -20,7 +22,7 @@ COMPONENTS = {
 }
 
 
-def component(name, config):
+def component(name, config) -> Elaboratable:
     """The component called `name`, for `config`.
 
     Raises

@@ -25,7 +25,7 @@ def synthesis_script(*, top, netlist) -> str:
     return f"read_verilog {SOURCE}\nsynth_ecp5 -top {top} -json {netlist}\n"
 
 
-def netlist_cells(path, top):
+def netlist_cells(path, top) -> list[tuple[str, str, str]]:
     """(name, type, source attribute) of each cell of module `top` in Yosys' JSON netlist `path`."""
     with open(path) as file:
         cells = json.load(file)["modules"][top]["cells"]
@@ -58,7 +58,7 @@ class Owners:
         self._known = {tuple(path) for path in self._paths}
 
     @property
-    def names(self):
+    def names(self) -> list[str]:
         """All owners there can be, outermost first within each component."""
         paths = [path[1:] for path in self._paths if path[:1] == ["component"]]
         names = {self._name(["component", *path]): None for path in sorted(paths) if path}
@@ -69,7 +69,7 @@ class Owners:
             return "(harness)"
         return ".".join(path[1 : 1 + self._depth]) or "(wiring)"
 
-    def owner(self, name, source):
+    def owner(self, name, source) -> str:
         """The owner of the cell called `name` with the source attribute `source`."""
         line = re.search(rf"\b{re.escape(SOURCE)}:(\d+)\.", source)
         if line:
@@ -80,7 +80,7 @@ class Owners:
         return self._name(path)
 
 
-def count_cells(cells, owners):
+def count_cells(cells, owners) -> dict[str, Counter]:
     """Resources by component.
 
     Parameters

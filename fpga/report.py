@@ -3,13 +3,16 @@
 import contextlib
 import json
 import time
+from pathlib import Path
 
 from rich.console import Console
 from rich.table import Table
 
+from bertha.errors import UserError
 from bertha.folders import BUILD
 from bertha.fpga.components import component
-from bertha.fpga.flow import place_and_route, synthesise, totals
+from bertha.fpga.flow import pack, place_and_route, synthesise, totals
+from bertha.locks import locked
 from bertha.rtl.config import preset
 
 __all__ = ["make_report", "over_capacity", "print_report"]
@@ -21,6 +24,8 @@ COLUMNS = {
     "dsp": "DSP (MULT18X18D)",
     "lut_ram": "LUT RAM (16x4)",
 }
+
+LARGEST_SEED = 2**31 - 1  # nextpnr's seed is an int
 
 
 def _phases(console):
@@ -40,7 +45,7 @@ def _phases(console):
     return phase
 
 
-def over_capacity(used, capacity):
+def over_capacity(used, capacity) -> list[str]:
     """What doesn't fit: a list of sentences, empty if all fits."""
     return [
         f"{name}: {used[name]} used, the device has {have}"
@@ -49,19 +54,24 @@ def over_capacity(used, capacity):
     ]
 
 
-def make_report(*, preset_name, component_name, device, seed, depth=1, console=None):
+def make_report(
+    *, preset_name, component_name, device, seed=1, depth=1, pack_only=False, console=None
+) -> tuple[dict, Path]:
     """Synthesises, places and routes a component, and writes its `report.json`.
 
-    Placing is left out if the mapped cells are more than the device has; `fits` tells.
+    Placing is left out if the mapped cells are more than the device has; `fits` tells. An older
+    `report.json` is removed first.
 
     Parameters
     ----------
     preset_name, component_name : str
     device : Device
     seed : int
-        Of the placer.
+        Of the placer, from 0.
     depth : int
-        Levels of components that are counted apart.
+        Levels of components that are counted apart, from 1.
+    pack_only : bool
+        Stops after packing: the report has the cells of the device that are used, and no timing.
     console : rich.console.Console, optional
         For progress.
 
@@ -73,35 +83,43 @@ def make_report(*, preset_name, component_name, device, seed, depth=1, console=N
 
     Raises
     ------
-    ValueError
-        If there is no such preset or component.
+    UserError
+        If there is no such preset or component, or seed or depth is out of range.
     ToolError
         If a tool is missing or fails.
     """
+    if not 0 <= seed <= LARGEST_SEED:
+        raise UserError(f"seed must be from 0 to {LARGEST_SEED}, not {seed}")
+    if depth < 1:
+        raise UserError(f"depth must be at least 1, not {depth}")
     unit = component(component_name, preset(preset_name))
     folder = BUILD / "fpga" / preset_name
     if component_name != "top":
         folder = folder / component_name
     folder.mkdir(parents=True, exist_ok=True)
     phase = _phases(console or Console(stderr=True))
+    path = folder / "report.json"
+    about = {"preset": preset_name, "component": component_name, "device": device.name, "seed": seed}
+    with locked(folder / ".lock", "makes a report in the same folder"):
+        path.unlink(missing_ok=True)
+        figures = _figures(unit, folder, device, seed, depth, pack_only, phase)
+        path.write_text(json.dumps(about | figures, indent=1) + "\n")
+    return about | figures, path
 
+
+def _figures(unit, folder, device, seed, depth, pack_only, phase):
+    """The part of a report that the tools give."""
     counts = synthesise(unit, folder=folder, depth=depth, phase=phase)
-    used = totals(counts)
-    report = {
-        "preset": preset_name,
-        "component": component_name,
-        "device": device.name,
-        "seed": seed,
+    used = pack(folder=folder, device=device, phase=phase)["used"] if pack_only else totals(counts)
+    figures = {
         "components": {name: {key: count[key] for key in COLUMNS} for name, count in counts.items()},
         "used": used,
         "available": device.capacity,
         "fits": not over_capacity(used, device.capacity),
     }
-    if report["fits"]:
-        report |= place_and_route(folder=folder, device=device, seed=seed, phase=phase)
-    path = folder / "report.json"
-    path.write_text(json.dumps(report, indent=1) + "\n")
-    return report, path
+    if figures["fits"] and not pack_only:
+        figures |= place_and_route(folder=folder, device=device, seed=seed, phase=phase)
+    return figures
 
 
 def print_report(report, console) -> None:
@@ -123,6 +141,9 @@ def print_report(report, console) -> None:
     if not report["fits"]:
         for sentence in over_capacity(report["used"], report["available"]):
             console.print(f"does not fit: {sentence}", highlight=False)
+        return
+    if "fmax_mhz" not in report:
+        console.print("packed only: not placed, no timing", highlight=False)
         return
     path = report["critical_path"]
     console.print(

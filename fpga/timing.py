@@ -8,7 +8,7 @@ __all__ = ["critical_path", "end_point", "fmax_mhz"]
 DECORATION = re.compile(r"_(TRELLIS_FF|LUT4|PFUMX|L6MUX21|CCU2C|TRELLIS_DPR16X4|MULT18X18D)(_.*)?$")
 
 
-def end_point(cell):
+def end_point(cell) -> str:
     """A readable name for the register, memory or multiplier `cell`, an end of a path."""
     name = cell.removeprefix("$flatten").replace("\\", "")
     while DECORATION.search(name):
@@ -24,7 +24,7 @@ def _clock_path(report):
     raise ValueError("nextpnr's report has no path from the clock to the clock")
 
 
-def fmax_mhz(report):
+def fmax_mhz(report) -> float:
     """Fmax of the only clock of nextpnr's JSON report.
 
     Raises
@@ -38,7 +38,7 @@ def fmax_mhz(report):
     return clock["achieved"]
 
 
-def critical_path(report):
+def critical_path(report) -> dict:
     """The clock's critical path.
 
     Returns

@@ -1,5 +1,6 @@
 """Runs the synthesis tools: one at a time, niced, with their progress and a log each."""
 
+import functools
 import os
 import re
 import shutil
@@ -10,7 +11,7 @@ from pathlib import Path
 
 from bertha.errors import ToolError
 
-__all__ = ["PLACE_PHASES", "SYNTHESIS_PHASES", "run_tool"]
+__all__ = ["PLACE_PHASES", "SYNTHESIS_PHASES", "run_tool", "tool_version"]
 
 SYNTHESIS_PHASES = re.compile(r"^[\d.]+ Executing (\w+(?: pass)?)")
 PLACE_PHASES = re.compile(
@@ -27,6 +28,21 @@ def _find(tool):
     if found is None:
         raise ToolError(f"{tool} is not installed; the extra `fpga` of this package brings it")
     return found
+
+
+@functools.cache
+def tool_version(tool) -> str:
+    """What `tool` says its version is.
+
+    Raises
+    ------
+    ToolError
+        If it is not installed or fails.
+    """
+    result = subprocess.run([_find(tool), "--version"], capture_output=True, text=True, check=False)
+    if result.returncode != 0:
+        raise ToolError(f"{tool} --version failed (exit code {result.returncode})")
+    return (result.stdout + result.stderr).strip().splitlines()[-1]
 
 
 def _last_match(log, pattern):
@@ -49,7 +65,7 @@ def _errors(log):
         return [match[1].strip() for match in map(ERROR.match, lines) if match]
 
 
-def run_tool(tool, arguments, *, folder, log, phases, show=lambda phase, seconds: None):
+def run_tool(tool, arguments, *, folder, log, phases, show=lambda phase, seconds: None) -> float:
     """Runs `tool` in `folder` with a lower claim on the processor.
 
     Parameters

@@ -5,6 +5,7 @@ duplicates has one more column for each: K runs over the features ascending, the
 ascending. The activations there carry what int8 saturation cut off (`bertha.golden.units.residue`).
 """
 
+import uuid
 from dataclasses import dataclass, fields, is_dataclass
 from pathlib import Path
 
@@ -130,12 +131,22 @@ class QuantizedLayer:
 
 
 def save_layer(path, layer) -> None:
-    """Write a layer to an .npz file, whole or not at all."""
+    """Write a layer to an .npz file, whole or not at all, whoever else writes it at the same time.
+
+    Raises
+    ------
+    OSError
+        If it can't be written.
+    """
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_suffix(".partial.npz")
-    np.savez(partial, **dict(_flatten("", layer)))
-    partial.replace(path)
+    partial = path.with_name(f".{path.name}.{uuid.uuid4().hex}.partial")
+    try:
+        with open(partial, "xb") as file:
+            np.savez(file, **dict(_flatten("", layer)))
+        partial.replace(path)
+    finally:
+        partial.unlink(missing_ok=True)
 
 
 def load_layer(path):
@@ -143,11 +154,92 @@ def load_layer(path):
 
     Raises
     ------
-    OSError, ValueError, KeyError
-        If the file can't be read or isn't one of a layer.
+    OSError
+        If the file can't be read.
+    ValueError
+        If it isn't a layer's: damaged, or with arrays of another type, shape or range.
     """
-    with np.load(path, allow_pickle=False) as arrays:
-        return _restore("", QuantizedLayer, arrays)
+    try:
+        with np.load(path, allow_pickle=False) as arrays:
+            layer = _restore("", QuantizedLayer, arrays)
+    except (OSError, ValueError):
+        raise
+    except Exception as error:  # zipfile, zlib and NumPy have many ways to find a file damaged
+        raise ValueError(f"{path} must hold a quantised layer, but is damaged: {error!r}") from None
+    _check(layer)
+    return layer
+
+
+def _check(layer):
+    """ValueError unless all arrays have the types, shapes and ranges that the classes above state."""
+    hidden, ffn, heads = layer.hidden, layer.ffn, layer.heads
+    if min(hidden, ffn, heads, layer.head_dim) < 1 or heads * layer.head_dim != hidden:
+        raise ValueError(f"hidden must be heads * head_dim, not {hidden}, {heads} and {layer.head_dim}")
+    for name in ("input_scale", "middle_scale", "output_scale"):
+        scale = getattr(layer, name)
+        if not (np.isfinite(scale) and scale > 0):
+            raise ValueError(f"{name} must be positive and finite, not {scale}")
+    for name, kind, size in (
+        ("score_mult", np.uint16, heads),
+        ("score_shift", np.uint8, heads),
+        ("context_gain", np.uint8, heads),
+        ("context_residue", np.bool_, hidden),
+        ("gelu_base", np.int16, 256),
+        ("gelu_slope", np.int16, 256),
+        ("hidden_residue", np.bool_, ffn),
+    ):
+        _check_array(name, getattr(layer, name), kind, (size,))
+    _check_largest("score_shift", layer.score_shift, 63)
+    _check_largest("context_gain", layer.context_gain, 15)
+    for name in ("input_quantize", "attention_norm", "output_norm"):
+        _check_norm(name, getattr(layer, name), hidden)
+    first, second = layer.input_quantize.residue, layer.attention_norm.residue
+    for name, outputs, flags in (
+        ("query", hidden, first),
+        ("key", hidden, first),
+        ("value", hidden, first),
+        ("output", hidden, layer.context_residue),
+        ("intermediate", ffn, second),
+        ("down", hidden, layer.hidden_residue),
+    ):
+        _check_linear(name, getattr(layer, name), outputs, flags)
+
+
+def _check_norm(name, norm, size):
+    for part, kind in (("gamma", np.int16), ("beta", np.int16), ("mult", np.uint16), ("residue", np.bool_)):
+        _check_array(f"{name}.{part}", getattr(norm, part), kind, (size,))
+    for part, largest in (("gamma_shift", 63), ("mult_shift", 63), ("epsilon", 2**32 - 1)):
+        _check_largest(f"{name}.{part}", getattr(norm, part), largest)
+
+
+def _check_linear(name, linear, outputs, flags):
+    duplicates = np.flatnonzero(flags)
+    _check_array(f"{name}.weight", linear.weight, np.int8, (outputs, len(flags) + len(duplicates)))
+    for part, kind in (
+        ("bias", np.int32),
+        ("mult", np.uint16),
+        ("shift", np.uint8),
+        ("post_shift", np.uint8),
+    ):
+        _check_array(f"{name}.{part}", getattr(linear, part), kind, (outputs,))
+    _check_largest(f"{name}.shift", linear.shift, 63)
+    _check_largest(f"{name}.post_shift", linear.post_shift, 15)
+    if not np.array_equal(linear.duplicates, duplicates):
+        raise ValueError(f"{name}.duplicates must be the flagged features, not {linear.duplicates}")
+    if not np.array_equal(linear.weight[:, len(flags) :], linear.weight[:, duplicates]):
+        raise ValueError(f"{name}.weight must end with copies of its duplicated columns, but doesn't")
+
+
+def _check_array(name, array, kind, shape):
+    if array.dtype != kind or array.shape != shape:
+        raise ValueError(
+            f"{name} must be {np.dtype(kind)} {list(shape)}, not {array.dtype} {list(array.shape)}"
+        )
+
+
+def _check_largest(name, value, largest):
+    if np.min(value) < 0 or np.max(value) > largest:
+        raise ValueError(f"{name} must be from 0 to {largest}, not {np.min(value)} to {np.max(value)}")
 
 
 def _flatten(prefix, item):

@@ -5,17 +5,14 @@ W8A8 with an int16 residual stream and static scales. In order: every int8 opera
 (`bertha.quantize.rounding`), and the integer model runs on the calibration sentences to produce them.
 """
 
-import hashlib
-import inspect
-from dataclasses import astuple, dataclass, field, fields, replace
-from pathlib import Path
+from dataclasses import dataclass, field, fields, replace
 from types import SimpleNamespace
 
 import numpy as np
 
 from bertha.errors import UserError
-from bertha.golden import floating, integer_model, layer, units
-from bertha.golden.layer import QuantizedLayer, QuantizedLinear, QuantizedNorm, load_layer, save_layer
+from bertha.golden import floating, integer_model, units
+from bertha.golden.layer import QuantizedLayer, QuantizedLinear, QuantizedNorm
 from bertha.models import text
 from bertha.quantize import rounding, scaling
 
@@ -25,8 +22,8 @@ __all__ = [
     "QuantizedLinear",
     "QuantizedNorm",
     "Settings",
-    "cached_layer",
     "calibration_sentences",
+    "check_duplicates",
     "evaluation_sentences",
     "quantize_layer",
     "quantize_trace",
@@ -40,12 +37,16 @@ LOG2_UNITS = 64 / np.log(2)
 
 @dataclass(frozen=True, kw_only=True)
 class Duplicates:
-    """Duplicated input channels of each GEMM; each costs one more word of K."""
+    """Duplicated input channels of each GEMM (at most all); each costs one more word of K."""
 
     projections: int = 0
     output: int = 0
     intermediate: int = 0
     down: int = 0
+
+    def __post_init__(self):
+        for point in fields(self):
+            _check_count(f"duplicates of {point.name}", getattr(self, point.name), least=0)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,6 +68,16 @@ class Settings:
     calibration: int = 240
     length: int = 128
     seed: int = 0
+
+    def __post_init__(self):
+        _check_count("calibration texts", self.calibration, least=1)
+        _check_count("calibration length", self.length, least=1)
+        _check_count("seed", self.seed, least=0)
+
+
+def _check_count(name, value, *, least):
+    if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < least:
+        raise UserError(f"{name} must be an integer from {least}, not {value!r}")
 
 
 def calibration_sentences(encoder, settings=None):
@@ -103,21 +114,6 @@ def quantize_layer(encoder, index, settings=None, *, input_scale=None):
     )
 
 
-def cached_layer(encoder, index, settings=None, *, folder):
-    """`quantize_layer`, kept in `folder` under a hash of the weights, the settings and this source."""
-    settings = settings or Settings()
-    key = hashlib.sha256(f"{encoder.digest} {index} {astuple(settings)}".encode())
-    for module in (layer, floating, rounding, scaling, text, units, integer_model):
-        key.update(inspect.getsource(module).encode())
-    key.update(Path(__file__).read_bytes())
-    path = Path(folder) / f"layer{index}-{key.hexdigest()[:16]}.npz"
-    if path.is_file():
-        return load_layer(path)
-    result = quantize_layer(encoder, index, settings)
-    save_layer(path, result)
-    return result
-
-
 def quantize_trace(weights, trace, duplicates, *, following=None, input_scale=None):
     """A layer in integers.
 
@@ -134,6 +130,7 @@ def quantize_trace(weights, trace, duplicates, *, following=None, input_scale=No
     """
     _check_finite(trace)
     hidden = len(weights.output)
+    check_duplicates(duplicates, hidden=hidden, ffn=len(weights.intermediate))
     if input_scale is None:
         input_scale = scaling.norm_input_scale(weights.epsilon, hidden, trace.inputs, trace.attention_sum)
     x16 = integer_model.quantise_input(trace.inputs, input_scale).astype(np.int64)
@@ -210,6 +207,16 @@ def quantize_trace(weights, trace, duplicates, *, following=None, input_scale=No
     )
     del parts["context_scales"], parts["hidden_scales"]
     return QuantizedLayer(**parts)
+
+
+def check_duplicates(duplicates, *, hidden, ffn) -> None:
+    """UserError if a layer of this size has fewer channels than are to be duplicated."""
+    for point in fields(duplicates):
+        count, channels = getattr(duplicates, point.name), ffn if point.name == "down" else hidden
+        if count > channels:
+            raise UserError(
+                f"duplicates of {point.name} must be at most its {channels} channels, not {count}"
+            )
 
 
 def _sentences(encoder, source, count, length, seed):

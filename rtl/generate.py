@@ -16,7 +16,7 @@ __all__ = ["generate", "ports_of"]
 TOP = "bertha"
 
 
-def ports_of(component):
+def ports_of(component) -> dict[str, tuple[Value, str]]:
     """Verilog ports of `component` by name: a dict of name to (signal, "input" or "output")."""
     ports = {}
     for path, member, value in component.signature.flatten(component):
@@ -25,7 +25,7 @@ def ports_of(component):
     return ports
 
 
-def generate(config, folder):
+def generate(config, folder) -> dict:
     """Writes `bertha.v`, `manifest.json` and `bertha.h` for `config` into `folder`.
 
     The manifest holds the parameters, the derived sizes, the ports (name, direction, width) and

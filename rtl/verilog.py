@@ -24,7 +24,7 @@ def _without_memory_init(text):
     return "".join(kept)
 
 
-def convert(component, *, name, ports=None):
+def convert(component, *, name, ports=None) -> str:
     """Verilog of `component` as a string, its top module called `name`.
 
     Parameters

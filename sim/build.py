@@ -212,7 +212,7 @@ def build(config, *, design=None, toplevel="system", waves=False, notify=None):
         "flags": _VERILATOR_FLAGS + _OPTIMISATION,
         "verilator": find_verilator().version,
         "compiler": compiler_version(),
-        "cocotb": importlib.metadata.version("cocotb"),
+        "cocotb": [importlib.metadata.version("cocotb"), str(cocotb_tools.config.libs_dir)],
     }
     label = f"{name}-{toplevel}-n{config.array_n}{'-waves' if waves else ''}"
     folder = BUILD / "verilator" / f"{label}-{_fingerprint(facts, [*files, *verilog, Path(__file__)])}"
@@ -239,38 +239,50 @@ def _build(verilog, parameters, simulation, notify):
     notify("translating the Verilog to C++")
     verilator = find_verilator()
     folder, toplevel = simulation.folder, simulation.toplevel
+    # Make can't have spaces in the names of files: all that it is told of is reached from here, by links.
+    objects = folder / "objects"
+    objects.mkdir()
+    for name, target in (
+        ("hdl", _HDL),
+        ("libraries", cocotb_tools.config.libs_dir),
+        ("verilator", verilator.root),
+        ("verilog", verilog[-1].parent),
+    ):
+        if target:
+            (folder / name).symlink_to(target)
+    sources = [f"../{'hdl' if path.parent == _HDL else 'verilog'}/{path.name}" for path in verilog]
     command = [
         verilator.executable,
         *_VERILATOR_FLAGS,
         "--Mdir",
-        str(folder / "objects"),
+        ".",
         "--top-module",
         toplevel,
         "-CFLAGS",
         # The same objects make an executable and a library.
-        f"-I{_HDL} -I{_HDL / 'fst'} -DVL_TIME_CONTEXT -fPIC -fno-semantic-interposition",
+        "-I../hdl -I../hdl/fst -DVL_TIME_CONTEXT -fPIC -fno-semantic-interposition",
         *(["--trace-fst"] if simulation.waves else []),
-        f"+incdir+{_HDL}",
+        "+incdir+../hdl",
         *(f"-G{name}={value}" for name, value in parameters.items()),
-        str(_HDL / f"{toplevel}.vlt"),
-        *map(str, verilog),
+        f"../hdl/{toplevel}.vlt",
+        *sources,
     ]
-    run_tool("Verilator", command, log=folder / "verilator.log", environment=verilator.environment)
+    environment = verilator.environment("../verilator")
+    run_tool("Verilator", command, cwd=objects, log=folder / "verilator.log", environment=environment)
 
     notify("compiling the simulation")
     make = [
         "make",
         "-j",
         str(os.cpu_count() or 1),
-        "-C",
-        str(folder / "objects"),
         "-f",
-        str(_HDL / "simulation.mk"),
-        f"HDL={_HDL}",
-        f"LIBRARIES={cocotb_tools.config.libs_dir}",
+        "../hdl/simulation.mk",
+        "CURDIR=.",  # Verilator's makefile has a look whether a space is in it, but uses no full path
         *verilator.make_variables,
         *_OPTIMISATION,
         "../cocotb",
         *(["../system.so"] if simulation.library else []),
     ]
-    run_tool("compiling the simulation", make, log=folder / "compile.log", environment=verilator.environment)
+    run_tool(
+        "compiling the simulation", make, cwd=objects, log=folder / "compile.log", environment=environment
+    )

@@ -12,7 +12,8 @@ from bertha.golden.floating import layer_reference
 from bertha.locks import locked
 from bertha.models import text
 from bertha.models.encoder import load_model
-from bertha.quantize.quantizer import Duplicates, Settings, cached_layer
+from bertha.quantize.cache import cached_layer
+from bertha.quantize.quantizer import Duplicates, Settings
 from bertha.rtl.config import preset
 from bertha.sim.job import Job
 from bertha.sim.options import LayerOptions, check_options

@@ -6,6 +6,7 @@ import importlib.metadata
 import importlib.util
 import os
 import re
+import shlex
 import shutil
 import signal
 import subprocess
@@ -27,17 +28,21 @@ class Verilator:
     ----------
     executable : str
     version : str
-    environment : dict of str to str
-        What it needs beside the environment of this process.
+    root : Path or None
+        Folder with its own files, if it must be told of it.
     make_variables : list of str
         Variables that `make` must get on its command line with this Verilator's makefiles.
     """
 
-    def __init__(self, executable, version, *, environment=None, make_variables=()):
+    def __init__(self, executable, version, *, root=None, make_variables=()):
         self.executable = executable
         self.version = version
-        self.environment = environment or {}
+        self.root = root
         self.make_variables = list(make_variables)
+
+    def environment(self, root) -> dict[str, str]:
+        """What it needs beside the environment of this process, its `root` reached as the path given."""
+        return {"VERILATOR_ROOT": root} if self.root else {}
 
 
 def _version_of(text):
@@ -56,20 +61,20 @@ def _packaged():
         "LINK=g++",
         "AR=ar",
         "PERL=perl",
-        f"PYTHON3={sys.executable}",
+        f"PYTHON3={shlex.quote(sys.executable)}",
         "CFG_CXXFLAGS_STD=-std=gnu++17",
         "CFG_CXXFLAGS_PCH_I=-include",
     ]
     return Verilator(
         str(root / "bin" / "verilator"),
         importlib.metadata.version("verilator"),
-        environment={"VERILATOR_ROOT": str(root)},
+        root=root,
         make_variables=make_variables,
     )
 
 
 @functools.cache
-def find_verilator():
+def find_verilator() -> Verilator:
     """The Verilator to use: the user's own, if PATH has a newer one than the package's, else that.
 
     Raises
@@ -94,7 +99,7 @@ def find_verilator():
 
 
 @functools.cache
-def compiler_version():
+def compiler_version() -> str:
     """First line of what the C++ compiler says about itself."""
     try:
         text = subprocess.run(["g++", "--version"], capture_output=True, text=True, check=True).stdout
@@ -124,7 +129,7 @@ def own_group(command, **options):
             process.wait()
 
 
-def run_tool(what, command, *, log, cwd=None, environment=None):
+def run_tool(what, command, *, log, cwd=None, environment=None) -> str:
     """Runs a command, its output appended to the file `log`.
 
     Raises

@@ -11,6 +11,16 @@ from bertha.quantize import quantizer, unit_errors
 
 __all__ = ["layer_agreement"]
 
+COLUMNS = (
+    "duplicates",
+    "cosine mean",
+    "cosine min",
+    "SNR dB",
+    "largest error",
+    "tokens",
+    "accumulator bits",
+)
+
 
 def layer_agreement(encoder, index, layer, sentences):
     """How near a quantised layer is to PyTorch's, given the float layer's input: an `Agreement`."""
@@ -25,34 +35,45 @@ def layer_agreement(encoder, index, layer, sentences):
     return metrics.pooled(results, references, masks)
 
 
-def add_arguments(parser):
+def add_arguments(parser) -> None:
     parser.add_argument("--model", default="minilm", help="minilm, synthetic-base, reduced or a folder")
-    parser.add_argument("--layers", type=integer, nargs="*", help="layers to measure (default: all)")
-    parser.add_argument(
-        "--sentences", type=within(3, 9999), default=120, help="unseen sentences to evaluate on"
-    )
+    parser.add_argument("--layers", type=integer, nargs="+", help="layers to measure (default: all)")
+    parser.add_argument("--sentences", type=within(1, 9999), default=120, help="unseen sentences to evaluate on")
+    parser.add_argument("--seed", type=within(0, 2**32 - 1), default=0, help="which sentences (default: 0)")
     parser.add_argument(
         "--duplicates",
-        nargs="*",
+        nargs="+",
         default=["0,0,0,0"],
         metavar="P,O,I,D",
         help="duplicated channels of projections, output, intermediate and down, comma-separated",
     )
 
 
-def run(options):
-    console = Console()
-    encoder = load_model(options.model)
-    for layer in options.layers or []:
-        if not 0 <= layer < encoder.layers:
-            raise UserError(f"layers must be from 0 to {encoder.layers - 1} in {options.model}, not {layer}")
+def run(options) -> int:
     counts = [_duplicates(option) for option in options.duplicates]
+    encoder = load_model(options.model)
+    layers = range(encoder.layers) if options.layers is None else options.layers
+    for index in layers:
+        if not 0 <= index < encoder.layers:
+            raise UserError(f"layer must be from 0 to {encoder.layers - 1} in {options.model}, not {index}")
+    for duplicates in counts:
+        quantizer.check_duplicates(
+            duplicates, hidden=encoder.config.hidden_size, ffn=encoder.config.intermediate_size
+        )
+    sentences = _evaluation(encoder, options.sentences, options.seed)
+    console = Console()
     console.print(_unit_table())
-    # Half of the sentences are short ones: they are the hardest.
-    sentences = quantizer.evaluation_sentences(encoder, options.sentences - options.sentences // 3)
-    sentences += quantizer.evaluation_sentences(encoder, options.sentences // 3, length=12, seed=5)
-    _print_layers(console, encoder, options.layers or range(encoder.layers), counts, sentences)
+    _print_layers(console, encoder, layers, counts, sentences)
     return 0
+
+
+def _evaluation(encoder, count, seed):
+    """Unseen sentences; a third of them are short ones, which are the hardest."""
+    short = count // 3
+    sentences = quantizer.evaluation_sentences(encoder, count - short, seed=seed)
+    if short:
+        sentences += quantizer.evaluation_sentences(encoder, short, length=12, seed=seed + 5)
+    return sentences
 
 
 def _unit_table():
@@ -71,7 +92,7 @@ def _print_layers(console, encoder, layers, counts, sentences):
         table = Table(
             title=f"{encoder.name} layer {index} against PyTorch, {len(sentences)} unseen sentences"
         )
-        for column in ("duplicates", "cosine mean", "cosine min", "SNR dB", "largest error", "tokens"):
+        for column in COLUMNS:
             table.add_column(column, justify="right")
         with console.status(f"layer {index}: tracing {len(calibration)} calibration sentences") as status:
             trace = floating.trace_layer(encoder, calibration, index)
@@ -79,10 +100,14 @@ def _print_layers(console, encoder, layers, counts, sentences):
             for duplicates in counts:
                 status.update(f"layer {index}: duplicates {_shown(duplicates)}")
                 layer = quantizer.quantize_trace(weights, trace, duplicates)
-                table.add_row(
-                    _shown(duplicates), *_figures(layer_agreement(encoder, index, layer, sentences))
-                )
+                figures = _figures(layer_agreement(encoder, index, layer, sentences))
+                table.add_row(_shown(duplicates), *figures, str(_accumulator_bits(layer)))
         console.print(table)
+
+
+def _accumulator_bits(layer):
+    """Bits, with the sign, of the largest accumulator that any input of 128 tokens could reach."""
+    return max(integer_model.accumulator_bounds(layer, 128).values()).bit_length() + 1
 
 
 def _figures(result):

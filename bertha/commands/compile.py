@@ -55,7 +55,7 @@ def run(options) -> int:
 
 def _quantised_layer(options):
     from bertha.models.encoder import load_model
-    from bertha.quantize.quantizer import cached_layer
+    from bertha.quantize.cache import cached_layer
 
     encoder = load_model(options.model)
     if not 0 <= options.layer < encoder.layers:

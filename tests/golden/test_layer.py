@@ -11,7 +11,7 @@ from bertha.golden import integer_model, metrics, units
 from bertha.golden.floating import layer_reference
 from bertha.golden.layer import load_layer, save_layer
 from bertha.models import text
-from bertha.quantize.quantizer import Duplicates, Settings, cached_layer, evaluation_sentences, quantize_layer
+from bertha.quantize.quantizer import Duplicates, Settings, evaluation_sentences, quantize_layer
 
 
 def run(encoder, layer, sentence):
@@ -175,15 +175,50 @@ def test_saved_layer_is_the_same(tmp_path, reduced_layer):
     compare(reduced_layer, restored)
 
 
-def test_cache_is_used_and_depends_on_settings(tmp_path, reduced):
-    few, more = Settings(calibration=4, length=8), Settings(calibration=5, length=8)
-    first = cached_layer(reduced, 0, few, folder=tmp_path)
-    (path,) = tmp_path.iterdir()
-    stamp = path.stat().st_mtime_ns
-    again = cached_layer(reduced, 0, few, folder=tmp_path)
-    assert path.stat().st_mtime_ns == stamp and np.array_equal(first.down.weight, again.down.weight)
-    cached_layer(reduced, 0, more, folder=tmp_path)
-    assert len(list(tmp_path.iterdir())) == 2
+DAMAGE = {
+    "empty": lambda path, arrays: path.write_bytes(b""),
+    "garbage": lambda path, arrays: path.write_bytes(b"\xff" * 1000),
+    "cut": lambda path, arrays: path.write_bytes(path.read_bytes()[:-5000]),
+    "cut to a header": lambda path, arrays: path.write_bytes(path.read_bytes()[:30]),
+    "a flipped byte": lambda path, arrays: path.write_bytes(flipped(path.read_bytes())),
+    "one array": lambda path, arrays: write_array(path, np.zeros(3)),
+    "pickled": lambda path, arrays: np.savez(path, **{**arrays, "hidden": np.array([None])}),
+    "an array missing": lambda path, arrays: np.savez(
+        path, **{name: array for name, array in arrays.items() if name != "down.bias"}
+    ),
+    "wrong type": lambda path, arrays: np.savez(
+        path, **{**arrays, "down.weight": arrays["down.weight"].astype(np.int16)}
+    ),
+    "wrong shape": lambda path, arrays: np.savez(path, **{**arrays, "down.bias": arrays["down.bias"][:-1]}),
+    "a number as an array": lambda path, arrays: np.savez(path, **{**arrays, "hidden": np.array([32, 32])}),
+    "wrong heads": lambda path, arrays: np.savez(path, **{**arrays, "heads": np.array(3)}),
+    "wrong shift": lambda path, arrays: np.savez(path, **{**arrays, "down.shift": arrays["down.shift"] | 64}),
+    "scale that isn't a number": lambda path, arrays: np.savez(
+        path, **{**arrays, "input_scale": np.array(np.nan)}
+    ),
+    "a folder": lambda path, arrays: (path.unlink(), path.mkdir()),
+}
+
+
+def flipped(data):
+    middle = len(data) // 2
+    return data[:middle] + bytes([data[middle] ^ 0x40]) + data[middle + 1 :]
+
+
+def write_array(path, array):
+    with open(path, "wb") as file:
+        np.save(file, array)
+
+
+@pytest.mark.parametrize("damage", DAMAGE)
+def test_damaged_file_is_no_layer(tmp_path, reduced_layer, damage):
+    path = tmp_path / "layer.npz"
+    save_layer(path, reduced_layer)
+    with np.load(path) as arrays:
+        arrays = dict(arrays)
+    DAMAGE[damage](path, arrays)
+    with pytest.raises((OSError, ValueError)):
+        load_layer(path)
 
 
 def test_metrics_look_at_real_tokens_only():

@@ -9,7 +9,8 @@ import pytest
 from bertha.models import text
 from bertha.models.encoder import load_model, minilm_folder
 from bertha.models.tokenizer import TextError, find_tokenizer, load_tokenizer
-from bertha.quantize.quantizer import Settings, cached_layer, calibration_sentences, quantize_layer
+from bertha.quantize.cache import cached_layer
+from bertha.quantize.quantizer import Settings, calibration_sentences, quantize_layer
 
 WORDS = [
     "[PAD]",
