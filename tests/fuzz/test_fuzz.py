@@ -3,8 +3,6 @@
 All 10,000: `make test-long`, or `python -m tests.fuzz --programs 10000 --seed N`.
 """
 
-from collections import Counter
-
 import numpy as np
 import pytest
 
@@ -21,10 +19,10 @@ def test_programs(chunk):
     print("seed", SEED)
     tally, _ = run_chunk(SEED, chunk * CHUNK, CHUNK)
     assert tally.total() == CHUNK
-    kinds, hosts, ends = (Counter({key[column] for key in tally}) for column in range(3))
-    assert set(kinds) == {"legal", "damaged", "ruined", "bus error"}
-    assert set(hosts) == {"waits", "meddles"}
-    assert {"done", "ILLEGAL_COMMAND", "SCRATCHPAD_RANGE", "DRAM_WINDOW", "DEADLOCK"} <= set(ends)
+    kinds, hosts, ends = ({key[column] for key in tally} for column in range(3))
+    assert {"legal", "damaged", "ruined", "bus error"} <= kinds
+    assert {"waits", "meddles"} <= hosts
+    assert {"done", "HOST_STOP", "ILLEGAL_COMMAND"} <= ends and len(ends) > 6
 
 
 def test_every_option_is_drawn():

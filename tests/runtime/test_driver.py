@@ -104,7 +104,7 @@ def _begin(transport, commands, latency):
 
 def test_stop(transport):
     """A program of billions of cycles ends where the host stops it."""
-    gemm = encode(Opcode.GEMM, k=65534 // 8, count=65535, columns=1)
+    gemm = encode(Opcode.GEMM, k=8190, count=65535, columns=1)
     _begin(transport, [encode(Opcode.BARRIER), gemm, encode(Opcode.BARRIER)], latency=1)
     transport.run(2000)
     driver = Driver(transport)
@@ -114,6 +114,21 @@ def test_stop(transport):
     fault = caught.value
     assert (fault.reason, fault.engine, fault.index) == (FaultReason.HOST_STOP, Engine.SEQUENCER, 2)
     complete(driver.clear())
+
+
+def test_a_stop_names_the_first_command_that_was_not_dispatched(transport):
+    """In whatever cycle it comes, while commands are dispatched every other cycle."""
+    driver, named = Driver(transport), set()
+    for after in range(40, 110):
+        _begin(transport, [encode(Opcode.VECTOR_WAIT)] * 40, latency=1)
+        transport.run(after)
+        complete(driver.stop())
+        with pytest.raises(AcceleratorFault, match="HOST_STOP") as caught:
+            complete(driver.wait(timeout=100))
+        assert caught.value.index == complete(driver.read("commands_done"))
+        named.add(caught.value.index)
+        complete(driver.clear())
+    assert len(named) > 5
 
 
 def test_abandon(transport):
