@@ -30,8 +30,8 @@ GOOD_PROGRAMS = 6
 ACTIONS = ("doorbell", "clear", "acknowledge", "interrupt", "read", "poke", "stop", "abandon", "reset")
 ODDS = (0.2, 0.15, 0.1, 0.1, 0.1, 0.15, 0.1, 0.05, 0.05)
 POKED = [register.name for register in REGISTERS if register.name.startswith(("program_", "window_"))]
-LEFT_BEHIND = (Misdeed.RESPONSE_EARLY, Misdeed.RESPONSE_TWICE, Misdeed.OTHER_ID, Misdeed.LAST_MISSING)
-"""Misdeeds whose answers a later program would get, or never come."""
+LEFT_BEHIND = tuple(set(Misdeed) - {Misdeed.LAST_EARLY, Misdeed.LAST_LATE})
+"""Misdeeds of which a later program would get answers, or wait for some that never come."""
 FIELD_FAULTS = (
     FaultReason.ILLEGAL_COMMAND,
     FaultReason.SCRATCHPAD_RANGE,
