@@ -149,7 +149,7 @@ class Interpreter:
 
     def _gemm(self, f, tile):
         def place(name):
-            return f[f"{name}_addr"] + tile * f[f"{name}_stride"]
+            return (f[f"{name}_addr"] + tile * f[f"{name}_stride"]) % (1 << 24)
 
         n, columns = self._n, f["columns"]
         slot = f["slot"] + tile * f["slot_step"]

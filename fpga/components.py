@@ -17,7 +17,11 @@ COMPONENTS = {
     **{kind.name.lower(): component for kind, component in ENGINES.items()},
     "dma": Dma,
     "control": lambda config: Control(config, ENGINES),
-    "scratchpad": lambda config: Scratchpad(config, readers=7, writers=3),
+    "scratchpad": lambda config: Scratchpad(
+        config,
+        readers=sum(len(engine.READS) for engine in ENGINES.values()),
+        writers=sum(len(engine.WRITES) for engine in ENGINES.values()),
+    ),
     "row_slots": RowSlots,
 }
 

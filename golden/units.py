@@ -93,7 +93,7 @@ def reciprocal(total):
     """
     total = np.asarray(total, np.int64)
     exponent = 20 - np.frexp(np.maximum(total, 1).astype(np.float64))[1].astype(np.int64)
-    mult = ((1 << 35) - 1) // (np.maximum(total, 1) << exponent)
+    mult = _divide(np.maximum(total, 1) << exponent)
     return np.where(total == 0, 0, mult), np.where(total == 0, 0, 35 - exponent)
 
 
@@ -144,8 +144,7 @@ def normalise(values, epsilon, row_moments=None):
     exponent = (56 - bits) // 2
     # The argument has at most 40 bits, so the float root is far from the next integer.
     root = np.floor(np.sqrt(((variance << 2 * exponent) >> 16).astype(np.float64))).astype(np.int64)
-    inverse = ((1 << 35) - 1) // root
-    return saturate(round_half_up((count * values - total) * inverse, 31 - exponent), 18)
+    return saturate(round_half_up((count * values - total) * _divide(root), 31 - exponent), 18)
 
 
 def layernorm(values, gamma, beta, gamma_shift, epsilon, row_moments=None):
@@ -182,6 +181,11 @@ def gelu_table(input_scale, output_scale, offset=0.0):
         )
     base = np.clip(np.round(exact.mean(axis=1) - slope * 127.5 / 256), -32768, 32767)
     return base.astype(np.int16), slope.astype(np.int16)
+
+
+def _divide(divisor):
+    """The 16-bit reciprocal of 20-bit numbers from 2**19 on, in units of 2**-35."""
+    return ((1 << 35) - 1) // divisor
 
 
 def _bit_length(value):

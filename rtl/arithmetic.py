@@ -1,11 +1,11 @@
-"""Rounding, saturation and shifts: each rule once, as Amaranth expressions.
+"""Rounding and saturation: each rule once, as Amaranth expressions.
 
 Rounding is always half up: towards plus infinity at exactly one half.
 """
 
-from amaranth.hdl import Cat, Const, Mux, Shape, Value
+from amaranth.hdl import Const, Mux, Shape, Value
 
-__all__ = ["halve_saturate", "residue", "round_half_up", "saturate", "shift_round"]
+__all__ = ["residue", "round_half_up", "saturate"]
 
 
 def round_half_up(value, shift):
@@ -17,19 +17,6 @@ def round_half_up(value, shift):
     if shift == 0:
         return value
     return (value + (1 << (shift - 1))) >> shift
-
-
-def shift_round(value, shift):
-    """`value / 2**shift` rounded half up, for a `shift` that is a signal.
-
-    Shifts by one bit less, adds one and shifts the last bit, so that only one bit of the value
-    is added to: a barrel shifter and an increment, with no variable rounding constant.
-    `value` is signed.
-    """
-    value = Value.cast(value)
-    doubled = Cat(Const(0, 1), value).as_signed()
-    shifted = doubled >> shift
-    return (shifted + 1) >> 1
 
 
 def saturate(value, shape):
@@ -54,20 +41,6 @@ def saturate(value, shape):
     negative = value[-1]
     over = value[shape.width : -1].any() if width > shape.width + 1 else Const(0, 1)
     return Mux(negative, 0, Mux(over, high, value[: min(shape.width, width)]))
-
-
-def halve_saturate(value, shape):
-    """`value / 2` rounded half up and limited to the signed `shape`; `value` is signed and wider.
-
-    Whether it fits is seen beside the addition, not after it.
-    """
-    value = Value.cast(value)
-    bits = Shape.cast(shape).width
-    sign = value[-1]
-    # Rounding alone leaves the range only from its last value.
-    above = Mux(sign, ~value[bits:].all(), value[bits:].any() | value[:bits].all())
-    rounded = (value[: bits + 1] + 1)[1 : bits + 1]
-    return Mux(above, Cat((~sign).replicate(bits - 1), sign), rounded).as_signed()
 
 
 def residue(value):

@@ -1,6 +1,6 @@
 """Row slots: what the engines tell each other about the rows of a panel."""
 
-from amaranth.hdl import Module, Value
+from amaranth.hdl import Module, Signal, Value
 from amaranth.lib import data, memory, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -20,11 +20,13 @@ class RowSlots(wiring.Component):
         `slot` and `enable` in, `lanes` out one cycle later and kept until the next `enable`: what
         the GEMM engine continues.
     statistics_read : In
-        `slot` in, `lanes` out one cycle later: the vector engine's.
+        `slot` in, `lanes` out two cycles later: the vector engine's.
     factor_write : In
         `enable`, `slot`, `lanes` (N RowFactors).
     factor_read : In
         `slot` in, `lanes` out one cycle later: the GEMM engine's.
+
+    They are in block RAM. Nobody may need in the cycle of a write what that slot held or holds.
 
     Parameters
     ----------
@@ -62,30 +64,36 @@ class RowSlots(wiring.Component):
 
     def elaborate(self, platform) -> Module:
         m = Module()
+        later = Signal.like(self.statistics_read.lanes.as_value(), reset_less=True)
+        m.d.comb += self.statistics_read.lanes.as_value().eq(later)
+        continued = self.statistics_continue
         for name, write, reads in (
             (
                 "statistics",
                 self.statistics_write,
                 [
-                    (self.statistics_continue, self.statistics_continue.enable),
-                    (self.statistics_read, 1),
+                    (continued.slot, continued.enable, m.d.comb, continued.lanes),
+                    (self.statistics_read.slot, 1, m.d.sync, later),
                 ],
             ),
-            ("factors", self.factor_write, [(self.factor_read, 1)]),
+            ("factors", self.factor_write, [(self.factor_read.slot, 1, m.d.comb, self.factor_read.lanes)]),
         ):
-            width = len(Value.cast(write.lanes))
-            m.submodules[name] = storage = memory.Memory(shape=width, depth=self._config.row_slots, init=[])
+            # What a read gives in the cycle of a write to its slot doesn't matter (`no_rw_check`), which
+            # spares a copy of what was written beside the block RAM.
+            m.submodules[name] = storage = memory.Memory(
+                shape=len(Value.cast(write.lanes)),
+                depth=self._config.row_slots,
+                init=[],
+                attrs={"ram_style": "block", "no_rw_check": 1},
+            )
             write_port = storage.write_port()
             m.d.comb += [
                 write_port.en.eq(write.enable),
                 write_port.addr.eq(write.slot),
                 write_port.data.eq(Value.cast(write.lanes)),
             ]
-            for port, enable in reads:
+            for slot, enable, domain, lanes in reads:
                 read_port = storage.read_port()
-                m.d.comb += [
-                    read_port.en.eq(enable),
-                    read_port.addr.eq(port.slot),
-                    Value.cast(port.lanes).eq(read_port.data),
-                ]
+                m.d.comb += [read_port.en.eq(enable), read_port.addr.eq(slot)]
+                domain += Value.cast(lanes).eq(read_port.data)
         return m

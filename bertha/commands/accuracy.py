@@ -38,7 +38,9 @@ def layer_agreement(encoder, index, layer, sentences):
 def add_arguments(parser) -> None:
     parser.add_argument("--model", default="minilm", help="minilm, synthetic-base, reduced or a folder")
     parser.add_argument("--layers", type=integer, nargs="+", help="layers to measure (default: all)")
-    parser.add_argument("--sentences", type=within(1, 9999), default=120, help="unseen sentences to evaluate on")
+    parser.add_argument(
+        "--sentences", type=within(1, 9999), default=120, help="unseen sentences to evaluate on"
+    )
     parser.add_argument("--seed", type=within(0, 2**32 - 1), default=0, help="which sentences (default: 0)")
     parser.add_argument(
         "--duplicates",

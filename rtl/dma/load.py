@@ -59,7 +59,7 @@ class LoadEngine(wiring.Component):
             }
         )
 
-    def elaborate(self, platform):
+    def elaborate(self, platform) -> Module:
         m = Module()
         config, abort = self._config, self.control.abort
         beats_per_line = config.beats_per_line

@@ -35,7 +35,7 @@ class Border(wiring.Component):
         self._kind = kind
         super().__init__({"control": In(ControlSide), "engine": Out(EngineSide)})
 
-    def elaborate(self, platform):
+    def elaborate(self, platform) -> Module:
         m = Module()
         control, engine = self.control, self.engine
         m.submodules.queue = queue = CommandQueue(self._config, self._kind)

@@ -4,28 +4,30 @@ from amaranth.hdl import Cat, Module, Mux, Signal, signed
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from bertha.rtl.arithmetic import residue, saturate, shift_round
+from bertha.rtl.arithmetic import residue, saturate
 from bertha.rtl.gemm.column import ACCUMULATOR_BITS
-from bertha.rtl.gemm.packer import Packer
+from bertha.rtl.gemm.packer import WORD_LATENCY, Packer
 from bertha.rtl.gemm.piecewise import Piecewise
-from bertha.rtl.gemm.requantize import Requantize
+from bertha.rtl.gemm.requantise import Requantise
 from bertha.rtl.gemm.statistics import RowStatistics
 from bertha.rtl.gemm.tile import EpilogueTile, PackerTile
 from bertha.rtl.isa import ColumnRecord, Statistics, semaphore_layout
+from bertha.rtl.lanes.rounding_shift import RoundingShift
 from bertha.rtl.row_slots import RowSlots
 from bertha.rtl.signatures import FaultSignature, Moments, RowFactor, TableWriteSignature, bank_write
 from bertha.rtl.stream import Queue
 
 __all__ = ["Epilogue"]
 
+ARITHMETIC_LATENCY = Requantise.latency + Piecewise.latency + 1  # the residual's addition
 WORDS_IN_FLIGHT = 16
-"""Words between the drain and the packer. A word may leave 12 cycles after it was taken (arithmetic
-11, queue 1), and 2 cycles later (`room`, `has_room`) another one may take its place: 14 places let a
-word a cycle flow. LUT RAM is 16 deep."""
+"""Words between the drain and the packer. A word may leave a cycle after the arithmetic, and two cycles
+later (`room`, `has_room`) another one may take its place. LUT RAM is 16 deep."""
+assert ARITHMETIC_LATENCY + 3 <= WORDS_IN_FLIGHT, "else a word a cycle doesn't flow"
 
 
-class _Meta(data.Struct):
-    """What goes along with a word through the pipeline."""
+class _Step(data.Struct):
+    """What goes along with a word through the arithmetic."""
 
     valid: 1
     first: 1
@@ -92,16 +94,53 @@ class Epilogue(wiring.Component):
 
     def elaborate(self, platform) -> Module:
         m = Module()
-        n = self._config.array_n
+        m.submodules.packer = packer = Packer(self._config)
+        wiring.connect(m, wiring.flipped(self.packer_tile), packer.tile)
+        wiring.connect(m, packer.port, wiring.flipped(self.port))
+        wiring.connect(m, packer.post, wiring.flipped(self.post))
+        wiring.connect(m, packer.fault, wiring.flipped(self.fault))
 
-        # Tile context: the next one is loaded in the cycle in which a tile's last column is taken,
-        # and its row factors are read in the same cycle.
-        tile, tile_valid = Signal(EpilogueTile), Signal()
+        m.submodules.requantise = requantise = Requantise(self._config.array_n)
+        has_room, has_residual = Signal(), Signal()  # known a cycle ahead
+        taken = self._take_words(m, requantise, has_room, has_residual)
+        entered = _later(m, taken, 1, "entered")
+        requantised = _later(m, entered, requantise.latency - 1, "requantised")
+
+        m.submodules.piecewise = piecewise = Piecewise(self._config.array_n)
+        wiring.connect(m, wiring.flipped(self.table), piecewise.table)
+        m.d.comb += [piecewise.enable.eq(requantised.piecewise), piecewise.i.eq(requantise.o)]
+        step = _later(m, requantised, piecewise.latency, "piecewise")
+
+        summed = self._add_residuals(m, piecewise.o, step, taken.valid & taken.residual, has_residual)
+
+        m.submodules.statistics = statistics = RowStatistics(self._config)
+        wiring.connect(m, statistics.carry_on, wiring.flipped(self.statistics_continue))
+        wiring.connect(m, statistics.write, wiring.flipped(self.statistics_write))
+        m.d.comb += [
+            statistics.i.eq(summed),
+            statistics.valid.eq(step.valid),
+            statistics.first.eq(step.first),
+            statistics.final.eq(step.final),
+            statistics.kind.eq(step.statistics),
+            statistics.init.eq(step.statistics_init),
+            statistics.slot.eq(step.slot),
+        ]
+        self._pass_on(m, summed, _later(m, step, 1, "summed"), entered.valid, has_room, packer)
+        return m
+
+    def _take_words(self, m, requantise, has_room, has_residual):
+        """A tile's words enter the arithmetic one by one. Returns the _Step of the one that does.
+
+        The next tile is loaded in the cycle in which a tile's last column is taken. Its row factors were
+        read when it had become the next one, the cycle before or earlier.
+        """
+        n = self._config.array_n
+        tile, tile_valid, next_known = Signal(EpilogueTile), Signal(), Signal()
+        factors = Signal(requantise.factors.shape(), reset_less=True)
         column = Signal(range(n))
         within = Signal()  # the column is one of those that are written
-        do_take, do_load, may_take = Signal(), Signal(), Signal()
-        room = Signal(range(WORDS_IN_FLIGHT + 1), init=WORDS_IN_FLIGHT)
-        has_room, has_residual = Signal(), Signal()  # known a cycle ahead
+        may_take, do_take, is_last = Signal(), Signal(), Signal()
+        may_load, do_load = Signal(), Signal()
         m.d.comb += [
             may_take.eq(
                 tile_valid
@@ -109,162 +148,134 @@ class Epilogue(wiring.Component):
                 & (~tile.params | self.record.valid)
                 & (~tile.residual | ~within | has_residual)
             ),
-            do_take.eq(may_take & self.word.valid),
             self.word.ready.eq(may_take),
+            do_take.eq(may_take & self.word.valid),
             self.record.ready.eq(do_take & tile.params),
-            do_load.eq(~tile_valid | (do_take & (column == n - 1))),
+            is_last.eq(column == n - 1),
+            may_load.eq(~tile_valid | (do_take & is_last)),
+            do_load.eq(may_load & next_known),
             self.tile.ready.eq(do_load),
-            self.factor_read.slot.eq(Mux(do_load, self.tile.payload.slot, tile.slot)),
+            self.factor_read.slot.eq(self.tile.payload.slot),
         ]
-        with m.If(do_load):
-            m.d.sync += [tile.eq(self.tile.payload), tile_valid.eq(self.tile.valid)]
+        m.d.sync += next_known.eq(self.tile.valid & ~do_load)
         with m.If(do_take):
             m.d.sync += [
-                column.eq(Mux(column == n - 1, 0, column + 1)),
-                within.eq(column + 1 < tile.columns),
+                column.eq(Mux(is_last, 0, column + 1)),
+                within.eq(is_last | (column + 1 < tile.columns)),
             ]
-        with m.If(do_load):
-            m.d.sync += within.eq(1)
+        with m.If(may_load):
+            m.d.sync += [
+                tile.eq(self.tile.payload),
+                factors.eq(self.factor_read.lanes),
+                tile_valid.eq(next_known),
+                within.eq(1),
+            ]
 
         record = self.record.payload
         from_record = tile.params & ~tile.uniform
-        post_shift = Mux(from_record, record.post_shift, tile.post_shift)
-        m.submodules.requantize = requantize = Requantize(n)
         m.d.comb += [
-            requantize.acc.eq(self.word.payload),
-            requantize.bias.eq(Mux(tile.params, record.bias, 0)),
-            requantize.mult.eq(Mux(from_record, record.mult, tile.mult)),
-            requantize.shift.eq(Mux(from_record, record.shift, tile.shift)),
-            requantize.row_factor.eq(tile.row_factor),
-            requantize.factors.eq(self.factor_read.lanes),
-            requantize.gain.eq(tile.gain),
+            requantise.acc.eq(self.word.payload),
+            requantise.bias.eq(Mux(tile.params, record.bias, 0)),
+            requantise.mult.eq(Mux(from_record, record.mult, tile.mult)),
+            requantise.shift.eq(Mux(from_record, record.shift, tile.shift)),
+            requantise.row_factor.eq(tile.row_factor),
+            requantise.factors.eq(factors),
+            requantise.gain.eq(tile.gain),
         ]
-        meta = Signal(_Meta)
+        step = Signal(_Step)
+        of_tile = ("piecewise", "residual", "out16", "statistics", "statistics_init", "slot")
+        m.d.comb += [step[name].eq(tile[name]) for name in of_tile]
         m.d.comb += [
-            meta.valid.eq(do_take & within),
-            meta.first.eq(column == 0),
-            meta.final.eq(column == tile.columns - 1),
-            meta.piecewise.eq(tile.piecewise),
-            meta.residual.eq(tile.residual),
-            meta.mask.eq(tile.params & record.mask),
-            meta.out16.eq(tile.out16),
-            meta.residue.eq(tile.residue & tile.params & record.residue),
+            step.valid.eq(do_take & within),
+            step.first.eq(column == 0),
+            step.final.eq(column == tile.columns - 1),
+            step.mask.eq(tile.params & record.mask),
+            step.residue.eq(tile.residue & tile.params & record.residue),
             # A 16-bit word is written as it is.
-            meta.post_shift.eq(Mux(tile.out16, 0, post_shift)),
-            meta.statistics.eq(tile.statistics),
-            meta.statistics_init.eq(tile.statistics_init),
-            meta.slot.eq(tile.slot),
+            step.post_shift.eq(Mux(tile.out16, 0, Mux(from_record, record.post_shift, tile.post_shift))),
         ]
+        return step
 
-        def delayed(meta, cycles, name):
-            for cycle in range(cycles):
-                later = Signal(_Meta, name=f"{name}_{cycle}")
-                m.d.sync += later.eq(meta)
-                meta = later
-            return meta
-
-        meta = delayed(meta, 1, "entered")
-        entered = meta.valid
-        meta = delayed(meta, requantize.latency - 1, "requantized")
-        m.submodules.piecewise = piecewise = Piecewise(n)
-        wiring.connect(m, wiring.flipped(self.table), piecewise.table)
-        m.d.comb += [
-            piecewise.enable.eq(meta.piecewise),
-            piecewise.i.eq(requantize.o),
-        ]
-        meta = delayed(meta, piecewise.latency, "piecewise")
-
-        m.submodules.residuals = residual_lines = Queue(self._config.line_bits, WORDS_IN_FLIGHT)
-        m.d.comb += [
-            residual_lines.i.payload.eq(self.residual.payload),
-            residual_lines.i.valid.eq(self.residual.valid),
-            self.residual.ready.eq(residual_lines.i.ready),
-            residual_lines.o.ready.eq(meta.valid & meta.residual),
-        ]
+    def _add_residuals(self, m, words, step, do_promise, has_residual):
+        """`words` with their residuals and masked, a cycle later. Drives `has_residual`."""
+        m.submodules.residuals = lines = Queue(self._config.line_bits, WORDS_IN_FLIGHT)
         residuals = Signal(range(WORDS_IN_FLIGHT + 1))  # that no word on its way will take
-        do_add, do_promise = Signal(), Signal()
+        do_add = Signal()
         m.d.comb += [
+            lines.i.payload.eq(self.residual.payload),
+            lines.i.valid.eq(self.residual.valid),
+            self.residual.ready.eq(lines.i.ready),
+            lines.o.ready.eq(step.valid & step.residual),
             do_add.eq(self.residual.valid & self.residual.ready),
-            do_promise.eq(do_take & within & tile.residual),
         ]
         m.d.sync += [
             residuals.eq(residuals + do_add - do_promise),
             has_residual.eq(do_add | (residuals > 1) | ((residuals == 1) & ~do_promise)),
         ]
-        summed = Signal(data.ArrayLayout(signed(16), n), reset_less=True)
-        is_max = meta.statistics == Statistics.MAX
-        for lane in range(n):
-            residual = residual_lines.o.payload.word_select(lane, 16).as_signed()
+        summed = Signal(words.shape(), reset_less=True)
+        is_max = step.statistics == Statistics.MAX
+        for lane in range(self._config.array_n):
+            residual = lines.o.payload.word_select(lane, 16).as_signed()
             total = Signal(signed(17), name=f"total_{lane}")
             limited = saturate(total, signed(16))
             # -32768 is a masked score and no other: where scores are wanted, the lowest is one above.
             is_lowest = total[16] & (~total[15] | ~total[:15].any())
-            m.d.comb += total.eq(piecewise.o[lane] + Mux(meta.residual, residual, 0))
+            m.d.comb += total.eq(words[lane] + Mux(step.residual, residual, 0))
             m.d.sync += summed[lane].eq(
-                Mux(meta.mask, -(1 << 15), Cat(limited[0] | (is_max & is_lowest), limited[1:]).as_signed())
+                Mux(step.mask, -(1 << 15), Cat(limited[0] | (is_max & is_lowest), limited[1:]).as_signed())
             )
-        meta = delayed(meta, 1, "summed")
+        return summed
 
-        m.submodules.statistics = statistics = RowStatistics(self._config)
-        wiring.connect(m, statistics.carry_on, wiring.flipped(self.statistics_continue))
-        wiring.connect(m, statistics.write, wiring.flipped(self.statistics_write))
-        m.d.comb += [
-            statistics.i.eq(summed),
-            statistics.valid.eq(meta.valid),
-            statistics.first.eq(meta.first),
-            statistics.final.eq(meta.final),
-            statistics.kind.eq(meta.statistics),
-            statistics.init.eq(meta.statistics_init),
-            statistics.slot.eq(meta.slot),
-        ]
+    def _pass_on(self, m, words, step, entered, has_room, packer):
+        """From the arithmetic through a queue to the packer, shifted and limited to what is written.
 
+        Behind the queue nothing stops either: a word leaves it when the packer has room. Drives `has_room`.
+        """
+        n = self._config.array_n
         result = data.StructLayout(
-            {"lanes": summed.shape(), "final": 1, "out16": 1, "residue": 1, "post_shift": 4}
+            {"lanes": words.shape(), "final": 1, "out16": 1, "residue": 1, "post_shift": 4}
         )
         m.submodules.results = results = Queue(result, WORDS_IN_FLIGHT)
+        room = Signal(range(WORDS_IN_FLIGHT + 1), init=WORDS_IN_FLIGHT)
+        do_pop = Signal()
         m.d.comb += [
-            results.i.valid.eq(meta.valid),
-            results.i.payload.lanes.eq(summed),
-            results.i.payload.final.eq(meta.final),
-            results.i.payload.out16.eq(meta.out16),
-            results.i.payload.residue.eq(meta.residue),
-            results.i.payload.post_shift.eq(meta.post_shift),
-        ]
-        m.submodules.packer = packer = Packer(self._config)
-        # Three stages that never stop: popped, scaled, then limited to what is written.
-        do_pop, popped_valid, scaled_valid = Signal(), Signal(), Signal()
-        m.d.comb += [
+            results.i.valid.eq(step.valid),
+            results.i.payload.lanes.eq(words),
+            *(results.i.payload[name].eq(step[name]) for name in ("final", "out16", "residue", "post_shift")),
             results.o.ready.eq(packer.has_room),
             do_pop.eq(results.o.valid & packer.has_room),
         ]
         # `room` doesn't know yet of the words that were taken in this cycle and in the last one.
         m.d.sync += [room.eq(room - entered + do_pop), has_room.eq(room > 2)]
+
         popped = Signal(result, reset_less=True)
-        scaled_final, scaled_out16, scaled_residue = Signal(), Signal(), Signal()
-        m.d.sync += [
-            popped_valid.eq(do_pop),
-            popped.eq(results.o.payload),
-            scaled_valid.eq(popped_valid),
-            scaled_final.eq(popped.final),
-            scaled_out16.eq(popped.out16),
-            scaled_residue.eq(popped.residue),
-            packer.valid.eq(scaled_valid),
-            packer.final.eq(scaled_final),
-            packer.out16.eq(scaled_out16),
-            packer.flagged.eq(scaled_residue),
-        ]
-        word = Signal(self._config.line_bits, reset_less=True)
-        words, bytes_, residues_ = [], [], []
+        m.d.sync += popped.eq(results.o.payload)
+        shifted = []
         for lane in range(n):
-            scaled = Signal(signed(16), name=f"scaled_{lane}", reset_less=True)
-            m.d.sync += scaled.eq(shift_round(popped.lanes[lane], popped.post_shift))
-            words.append(scaled)
-            bytes_.append(saturate(scaled, signed(8)))
-            residues_.append(residue(scaled))
-        m.d.sync += word.eq(Mux(scaled_out16, Cat(*words), Cat(*bytes_, *residues_)))
-        m.d.comb += packer.word.eq(word)
-        wiring.connect(m, wiring.flipped(self.packer_tile), packer.tile)
-        wiring.connect(m, packer.port, wiring.flipped(self.port))
-        wiring.connect(m, packer.post, wiring.flipped(self.post))
-        wiring.connect(m, packer.fault, wiring.flipped(self.fault))
-        return m
+            m.submodules[f"post_shift_{lane}"] = unit = RoundingShift(16, 16, shift_bits=4)
+            m.d.comb += [unit.value.eq(popped.lanes[lane]), unit.shift.eq(popped.post_shift)]
+            shifted.append(unit.o)
+        # What the packer gets with the word, in step with the stages above.
+        flags = Cat(do_pop, results.o.payload.final, results.o.payload.out16, results.o.payload.residue)
+        for stage in range(WORD_LATENCY):
+            later = Signal(4, name=f"flags_{stage}")
+            m.d.sync += later.eq(flags)
+            if stage == WORD_LATENCY - 2:
+                out16 = later[2]
+            flags = later
+        word = Signal(self._config.line_bits, reset_less=True)
+        narrow = Cat(*(saturate(value, signed(8)) for value in shifted), *map(residue, shifted))
+        m.d.sync += word.eq(Mux(out16, Cat(shifted), narrow))
+        m.d.comb += [
+            Cat(packer.valid, packer.final, packer.out16, packer.flagged).eq(flags),
+            packer.word.eq(word),
+        ]
+
+
+def _later(m, step, cycles, name):
+    """`step`, some cycles later."""
+    for cycle in range(cycles):
+        later = Signal(_Step, name=f"{name}_{cycle}")
+        m.d.sync += later.eq(step)
+        step = later
+    return step

@@ -10,10 +10,10 @@ from bertha.rtl.gemm.array import SystolicArray
 from bertha.rtl.gemm.column import ACCUMULATOR_BITS
 from bertha.rtl.gemm.epilogue import Epilogue
 from bertha.rtl.gemm.feeder import Feeder
-from bertha.rtl.gemm.records import RecordReader
 from bertha.rtl.gemm.sequencer import TileSequencer
 from bertha.rtl.gemm.tile import PARAM_LINES, RECORDS_BITS, EpilogueTile, FeederTile, PackerTile
 from bertha.rtl.isa import ColumnRecord, Engine
+from bertha.rtl.lanes.record_reader import RecordReader
 from bertha.rtl.row_slots import RowSlots
 from bertha.rtl.scratchpad.reader import LineReader
 from bertha.rtl.signatures import (
@@ -24,7 +24,7 @@ from bertha.rtl.signatures import (
     bank_write,
     read_port,
 )
-from bertha.rtl.stream import Queue, Register
+from bertha.rtl.stream import Queue
 
 __all__ = ["GemmEngine"]
 
@@ -70,7 +70,7 @@ class GemmEngine(wiring.Component):
             }
         )
 
-    def elaborate(self, platform):
+    def elaborate(self, platform) -> Module:
         m = Module()
         config = self._config
         n = config.array_n
@@ -78,7 +78,7 @@ class GemmEngine(wiring.Component):
         m.submodules.feeder = feeder = Feeder(config)
         m.submodules.array = array = SystolicArray(n)
         m.submodules.epilogue = epilogue = Epilogue(config)
-        m.submodules.records = records = RecordReader(config)
+        m.submodules.records = records = RecordReader(config, ColumnRecord)
         m.submodules.border = border = Border(config, Engine.GEMM)
         engine = border.engine
         connect(m, flipped(self.control), border.control)
@@ -101,9 +101,7 @@ class GemmEngine(wiring.Component):
             connect(m, reader.o, sink)
             readers[name] = reader
             faults.append(reader.fault)
-        m.submodules.record = record = Register(ColumnRecord)
-        connect(m, records.o, record.i)
-        connect(m, record.o, epilogue.record)
+        connect(m, records.o, epilogue.record)
         for name, shape, depth, sink in (
             ("feeder", FeederTile, TILES_AHEAD, feeder.tile),
             ("epilogue", EpilogueTile, TILES_IN_FLIGHT, epilogue.tile),

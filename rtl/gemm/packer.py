@@ -1,19 +1,21 @@
 """Packs result words into lines, and tells when a tile's last line is in the scratchpad."""
 
-from amaranth.hdl import Cat, Const, Module, Mux, Signal
+from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from bertha.rtl.gemm.tile import PackerTile
 from bertha.rtl.isa import semaphore_layout
+from bertha.rtl.lanes.panel_packer import PanelPacker
+from bertha.rtl.lanes.rounding_shift import RoundingShift
 from bertha.rtl.scratchpad.writer import LineWriter
-from bertha.rtl.signatures import LINE_ADDRESS_BITS, FaultSignature, bank_write, line_write
+from bertha.rtl.signatures import FaultSignature, bank_write, line_write
 from bertha.rtl.stream import Queue
 
 __all__ = ["Packer"]
 
 QUEUE_DEPTH = 16  # of lines, and of finished tiles; LUT RAM is 16 deep
-WORD_LATENCY = 3  # from the epilogue's queue of results: popped, scaled, limited
+WORD_LATENCY = 2 + RoundingShift.latency  # from the epilogue's queue of results: popped, shifted, limited
 ROOM_LATENCY = WORD_LATENCY + 2
 """Cycles from a word's start to a `has_room` that knows of it: its way here, the queue's level, the
 register of `has_room`. So many words may start, this cycle's among them, that `has_room` doesn't
@@ -81,23 +83,37 @@ class Packer(wiring.Component):
 
         is_last = Signal()
         m.d.comb += [is_last.eq(self.valid & self.final), self.tile.ready.eq(is_last)]
-        common = {"index": tile.index, "do_word": self.valid, "final": self.final}
-        results = _Lines(m, config, "result", base=tile.addr, **common)
-        residues = _Lines(m, config, "residue", base=tile.residue_addr, **common)
-        half_bits = config.line_bits // 2
-        results.put(self.word[:half_bits], wanted=~self.out16)
-        results.put_line(self.word, wanted=self.out16)
-        residues.put(self.word[half_bits:], wanted=self.flagged)
+        queues, completed = [], []
+        residue_word = self.word[config.line_bits // 2 :]
+        for name, base, word, wanted, wide in (
+            ("result", tile.addr, self.word, 1, self.out16),
+            ("residue", tile.residue_addr, residue_word, self.flagged, 0),
+        ):
+            m.submodules[f"{name}_panel"] = panel = PanelPacker(config, lines=config.array_n)
+            m.submodules[f"{name}_lines"] = lines = Queue(line_write(config), QUEUE_DEPTH)
+            completed.append(panel.complete & self.valid)
+            m.d.comb += [
+                panel.base.eq(base),
+                panel.word.eq(word),
+                panel.wide.eq(wide),
+                panel.wanted.eq(wanted),
+                panel.final.eq(self.final),
+                panel.enable.eq(self.valid),
+                lines.i.valid.eq(completed[-1]),
+                lines.i.payload.addr.eq(panel.addr),
+                lines.i.payload.data.eq(panel.line),
+                lines.i.payload.index.eq(tile.index),
+            ]
+            queues.append(lines)
+        results, residues = queues
 
         # One line a cycle leaves, results first.
         m.d.comb += [
             writer.i.valid.eq(results.o.valid | residues.o.valid),
-            writer.i.payload.eq(residues.o.payload),
+            writer.i.payload.eq(Mux(results.o.valid, results.o.payload, residues.o.payload)),
             residues.o.ready.eq(writer.i.ready & ~results.o.valid),
             results.o.ready.eq(writer.i.ready),
         ]
-        with m.If(results.o.valid):
-            m.d.comb += writer.i.payload.eq(results.o.payload)
 
         # Every word can put one payload into each of the three queues.
         highest = QUEUE_DEPTH - ROOM_LATENCY
@@ -108,7 +124,7 @@ class Packer(wiring.Component):
         made, written = Signal(COUNT_BITS), Signal(COUNT_BITS)
         made_now, behind = Signal(COUNT_BITS), Signal(COUNT_BITS)
         m.d.comb += [
-            made_now.eq(made + results.do_complete + residues.do_complete),
+            made_now.eq(made + completed[0] + completed[1]),
             finished.i.valid.eq(is_last),
             finished.i.payload.post1.eq(tile.post1),
             finished.i.payload.count.eq(made_now),
@@ -122,49 +138,3 @@ class Packer(wiring.Component):
             written.eq(written + (self.port.valid & self.port.ready)),
         ]
         return m
-
-
-class _Lines:
-    """One of the packer's two destinations: the half line at hand, and the lines that are complete."""
-
-    def __init__(self, m, config, name, *, base, index, do_word, final):
-        self._m = m
-        self._do_word = do_word
-        self._final = final
-        self._half = Signal(8 * config.array_n, name=f"{name}_half", reset_less=True)
-        self._half_valid = Signal(name=f"{name}_half_valid")
-        offset = Signal(LINE_ADDRESS_BITS, name=f"{name}_offset")
-        self.do_complete = Signal(name=f"{name}_do_complete")
-        m.submodules[f"{name}_lines"] = lines = Queue(line_write(config), QUEUE_DEPTH)
-        self.o = lines.o
-        self.level = lines.level
-        self._line = lines.i.payload.data
-        m.d.comb += [
-            lines.i.valid.eq(self.do_complete),
-            lines.i.payload.addr.eq(base + offset),
-            lines.i.payload.index.eq(index),
-        ]
-        with m.If(self.do_complete):
-            m.d.sync += offset.eq(offset + 1)
-        with m.If(do_word & final):
-            m.d.sync += offset.eq(0)
-
-    def put(self, word, *, wanted):
-        """Takes an 8-bit word if `wanted`; completes a line with every second one and the last."""
-        m = self._m
-        half, half_valid = self._half, self._half_valid
-        zero = Const(0, len(word))
-        # The data don't wait for `do_word`: while no line is complete, they mean nothing.
-        m.d.comb += self._line.eq(Cat(word, zero))
-        with m.If(half_valid):
-            m.d.comb += self._line.eq(Cat(half, Mux(wanted, word, zero)))
-        with m.Else():
-            m.d.sync += half.eq(word)
-        with m.If(self._do_word):
-            m.d.comb += self.do_complete.eq(Mux(self._final, half_valid | wanted, half_valid & wanted))
-            m.d.sync += half_valid.eq(~self._final & (half_valid ^ wanted))
-
-    def put_line(self, line, *, wanted):
-        """Takes a 16-bit word, which is a line, if `wanted`."""
-        with self._m.If(wanted):
-            self._m.d.comb += [self.do_complete.eq(self._do_word), self._line.eq(line)]

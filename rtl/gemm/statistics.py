@@ -16,18 +16,20 @@ class RowStatistics(wiring.Component):
 
     Ports
     -----
-    i : In(N x int16)
     valid, first, final : In(1)
-        With the word: it counts; it is the first of its tile; it is the last that counts.
+        A cycle before its word: it counts; it is the first of its tile; it is the last that counts.
     kind, init, slot : In
-        Of the word's tile: Statistics, start anew, row slot.
+        A cycle before the word, of its tile: Statistics, start anew, row slot.
+    i : In(N x int16)
+        The word.
     carry_on, write : Out
         To `RowSlots.statistics_continue` and `statistics_write`.
 
-    A word is counted `latency` cycles after it came. One multiplier a lane (the square).
+    First words come at least four cycles apart, so that a slot is written when it is read again: it is
+    written `latency` cycles after its tile's last word. One multiplier a lane (the square).
     """
 
-    latency = 2
+    latency = 3
 
     def __init__(self, config):
         self._config = config
@@ -50,45 +52,50 @@ class RowStatistics(wiring.Component):
     def elaborate(self, platform) -> Module:
         m = Module()
         n = self._config.array_n
+        m.d.comb += [self.carry_on.slot.eq(self.slot), self.carry_on.enable.eq(self.valid)]
+        # With the word, ...
+        coming = Signal(data.StructLayout({"valid": 1, "first": 1, "final": 1, "kind": 2, "init": 1}))
+        coming_slot = Signal(self._config.slot_bits)
+        m.d.sync += [
+            coming.valid.eq(self.valid & (self.kind != Statistics.NONE)),
+            coming.first.eq(self.first),
+            coming.final.eq(self.final),
+            coming.kind.eq(self.kind),
+            coming.init.eq(self.init),
+            coming_slot.eq(self.slot),
+        ]
+        # ... and a cycle later, when it is added to what is at hand, to the slot's, or to nothing. The last
+        # word's slot is at hand; its memory may not know of that word yet.
         valid, final = Signal(), Signal()
-        # What a tile's first word is added to; else what is at hand.
         from_slot, anew = Signal(), Signal()
         kind = Signal(2)
-        slot, running_slot = Signal(self._config.slot_bits), Signal(self._config.slot_bits)
-        running_valid, at_hand = Signal(), Signal()
-        # The slot's last write may be one cycle old, so what is still at hand isn't read again.
-        m.d.comb += [
-            self.carry_on.slot.eq(self.slot),
-            self.carry_on.enable.eq(self.valid),
-            at_hand.eq(Mux(valid, slot == self.slot, running_valid & (running_slot == self.slot))),
-        ]
+        slot, at_hand = Signal(self._config.slot_bits), Signal()
         m.d.sync += [
-            valid.eq(self.valid & (self.kind != Statistics.NONE)),
-            from_slot.eq(self.first & ~self.init & ~at_hand),
-            anew.eq(self.first & self.init),
-            final.eq(self.final),
-            kind.eq(self.kind),
-            slot.eq(self.slot),
-        ]
-        with m.If(valid):
-            m.d.sync += [running_slot.eq(slot), running_valid.eq(1)]
-        m.d.sync += [
+            valid.eq(coming.valid),
+            final.eq(coming.final),
+            kind.eq(coming.kind),
+            from_slot.eq(coming.first & ~(at_hand & (slot == coming_slot))),
+            anew.eq(coming.first & coming.init),
             self.write.enable.eq(valid & final),
             self.write.slot.eq(slot),
         ]
+        with m.If(coming.valid):
+            m.d.sync += [slot.eq(coming_slot), at_hand.eq(1)]
         for lane in range(n):
             value = Signal(signed(16), name=f"value_{lane}", reset_less=True)
             square = Signal(unsigned(31), name=f"square_{lane}", reset_less=True)
             running = Signal(Moments, name=f"running_{lane}", reset_less=True)
+            continued = Signal(Moments, name=f"continued_{lane}", reset_less=True)
             before = Signal(Moments, name=f"before_{lane}")
             total = Signal(signed(28), name=f"total_{lane}")
             m.d.sync += [
                 value.eq(self.i[lane]),
+                continued.eq(self.carry_on.lanes[lane]),
                 square.eq((self.i[lane] * self.i[lane]).as_unsigned()),
             ]
             m.d.comb += before.eq(running)
             with m.If(from_slot):
-                m.d.comb += before.eq(self.carry_on.lanes[lane])
+                m.d.comb += before.eq(continued)
             with m.If(anew):
                 m.d.comb += [
                     before.sum.eq(Mux(kind == Statistics.MAX, -(1 << 15), 0)),

@@ -6,7 +6,7 @@ from amaranth.lib.wiring import In, Out
 
 from bertha.rtl.arithmetic import saturate
 from bertha.rtl.isa import NormRecord
-from bertha.rtl.signatures import Moments
+from bertha.rtl.signatures import Moments, RowFactor
 from bertha.rtl.vector.job import Job
 from bertha.rtl.vector.normalise import NormaliseLane
 from bertha.rtl.vector.requantise import RequantiseLane
@@ -50,8 +50,8 @@ class Lanes(wiring.Component):
         `flagged` is the residue flag of the word's record.
     moments : In(N Moments)
         Of the job's slot.
-    scales : In(N x reciprocal and exponent)
-        See `bertha.rtl.vector.row_scale`.
+    scales : In(N RowFactors)
+        Of LAYERNORM, see `bertha.rtl.vector.row_scale`.
     sums : Out(N x 20)
         Of the probabilities that have left.
     table : In(Exp2WriteSignature)
@@ -73,8 +73,7 @@ class Lanes(wiring.Component):
                 "records": In(stream.Signature(NormRecord)),
                 "o": Out(stream.Signature(result_word(config))),
                 "moments": In(data.ArrayLayout(Moments, lanes)),
-                "reciprocals": In(16).array(lanes),
-                "exponents": In(5).array(lanes),
+                "scales": In(data.ArrayLayout(RowFactor, lanes)),
                 "sums": Out(20).array(lanes),
                 "table": In(Exp2WriteSignature),
             }
@@ -155,8 +154,7 @@ class Lanes(wiring.Component):
                 norm.x.eq(x),
                 norm.n.eq(job.words),
                 norm.sum.eq(self.moments[lane].sum),
-                norm.reciprocal.eq(self.reciprocals[lane]),
-                norm.exponent.eq(self.exponents[lane]),
+                norm.scale.eq(self.scales[lane]),
                 norm.gamma.eq(gamma),
                 norm.gamma_shift.eq(job.gamma_shift),
                 norm.step.eq(normalise.step),

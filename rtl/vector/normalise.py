@@ -1,16 +1,17 @@
 """One lane of LAYERNORM up to gamma: subtract the mean, divide by the deviation, multiply by gamma."""
 
-from amaranth.hdl import Cat, Const, Module, Signal, signed, unsigned
+from amaranth.hdl import Cat, Module, Signal, signed, unsigned
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from bertha.rtl.vector.rounding_shift import RoundingShift
+from bertha.rtl.lanes.rounding_shift import RoundingShift
+from bertha.rtl.signatures import RowFactor
 
 __all__ = ["NormaliseLane"]
 
 
 class NormaliseLane(wiring.Component):
-    """`z = sat18(rhu((n * x - sum) * reciprocal, 31 - exponent))`, then `rhu(z * gamma, gamma_shift)`.
+    """`z = sat18(rhu((n * x - sum) * mult, shift))`, then `rhu(z * gamma, gamma_shift)`.
 
     Uses four 18 x 18 multipliers, each between registers. Apart from `x` and `gamma` the operands
     stay while values are in the pipeline.
@@ -22,8 +23,8 @@ class NormaliseLane(wiring.Component):
         Words of the row.
     sum : In(signed(28))
         Of the row's x.
-    reciprocal, exponent : In(16), In(5)
-        The row's scale (`bertha.rtl.vector.row_scale`).
+    scale : In(RowFactor)
+        mult and shift, the row's (`bertha.rtl.vector.row_scale`).
     gamma : In(signed(16))
         Register that belongs to stage `gamma_stage`: it holds the gamma of the word whose z is
         at that stage.
@@ -40,8 +41,7 @@ class NormaliseLane(wiring.Component):
     x: In(signed(16))
     n: In(13)
     sum: In(signed(28))
-    reciprocal: In(16)
-    exponent: In(5)
+    scale: In(RowFactor)
     gamma: In(signed(16))
     gamma_shift: In(6)
     step: In(stages)
@@ -63,8 +63,8 @@ class NormaliseLane(wiring.Component):
         ratio = Signal(signed(45), reset_less=True)
         with m.If(step[2]):
             m.d.sync += [
-                low.eq(centred[:17] * self.reciprocal),
-                high.eq(centred[17:].as_signed() * self.reciprocal),
+                low.eq(centred[:17] * self.scale.mult),
+                high.eq(centred[17:].as_signed() * self.scale.mult),
             ]
         with m.If(step[3]):
             m.d.sync += ratio.eq(Cat(low[:17], (high + low[17:])[:28]))
@@ -72,7 +72,7 @@ class NormaliseLane(wiring.Component):
         m.submodules.to_z = to_z = RoundingShift(len(ratio), 18)
         m.d.comb += [
             to_z.value.eq(ratio),
-            to_z.shift.eq(Cat(~self.exponent, Const(0, 1))),  # 31 - exponent
+            to_z.shift.eq(self.scale.shift),
             to_z.step.eq(step[4:6]),
         ]
         product = Signal(signed(34), reset_less=True)

@@ -5,7 +5,7 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from bertha.rtl.arithmetic import residue, saturate
-from bertha.rtl.vector.rounding_shift import RoundingShift
+from bertha.rtl.lanes.rounding_shift import RoundingShift
 
 __all__ = ["RequantiseLane"]
 

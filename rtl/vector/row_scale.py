@@ -34,10 +34,8 @@ class RowScale(wiring.Component):
     probabilities : In(N x 20)
     done : Out(1)
         For one cycle; the results are there.
-    reciprocals, exponents : Out(N x 16), Out(N x 5)
-        r and e of LAYERNORM.
     factors : Out(N RowFactors)
-        Of SOFTMAX.
+        SOFTMAX's factors; r and 31 - e of LAYERNORM.
 
     Parameters
     ----------
@@ -55,8 +53,6 @@ class RowScale(wiring.Component):
                 "moments": In(data.ArrayLayout(Moments, lanes)),
                 "probabilities": In(20).array(lanes),
                 "done": Out(1),
-                "reciprocals": Out(16).array(lanes),
-                "exponents": Out(5).array(lanes),
                 "factors": Out(data.ArrayLayout(RowFactor, lanes)),
             }
         )
@@ -137,8 +133,6 @@ class RowScale(wiring.Component):
                 unit.moments.eq(self.moments[lane]),
                 unit.probabilities.eq(self.probabilities[lane]),
                 unit.epsilon.eq(self.epsilon),
-                self.reciprocals[lane].eq(unit.reciprocal),
-                self.exponents[lane].eq(unit.exponent),
                 self.factors[lane].eq(unit.factor),
             ]
         return m

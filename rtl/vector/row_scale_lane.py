@@ -53,11 +53,8 @@ class RowScaleLane(wiring.Component):
     probabilities : In(20)
         Their sum.
     epsilon : In(32)
-    reciprocal : Out(16)
-    exponent : Out(5)
-        e of LAYERNORM.
     factor : Out(RowFactor)
-        Of SOFTMAX.
+        1/sum of SOFTMAX, 1/deviation of LAYERNORM.
     """
 
     step: In(RowScaleStep)
@@ -65,8 +62,6 @@ class RowScaleLane(wiring.Component):
     moments: In(Moments)
     probabilities: In(20)
     epsilon: In(32)
-    reciprocal: Out(16)
-    exponent: Out(5)
     factor: Out(RowFactor)
 
     def elaborate(self, platform) -> Module:
@@ -140,9 +135,7 @@ class RowScaleLane(wiring.Component):
             m.d.sync += [accumulator.eq(0), root.eq(0), remainder.eq(0), pairs.eq(0)]
 
         m.d.comb += [
-            self.reciprocal.eq(reciprocal),
-            self.exponent.eq(pairs),
-            self.factor.mult.eq(Mux(zero, 0, reciprocal)),
-            self.factor.shift.eq(Mux(zero, 0, 35 - Cat(odd, pairs))),
+            self.factor.mult.eq(Mux(self.softmax & zero, 0, reciprocal)),
+            self.factor.shift.eq(Mux(self.softmax, Mux(zero, 0, 35 - Cat(odd, pairs)), ~pairs)),  # 31 - pairs
         ]
         return m

@@ -137,7 +137,7 @@ class Sequencer(wiring.Component):
                 m.next = "READ_SOURCE"
                 with m.If(illegal):
                     m.next = "FETCH"
-            # The slot's statistics are there from here on.
+            # The slot's statistics are there from the next cycle on.
             with m.State("READ_SOURCE"):
                 m.d.comb += self.source.valid.eq(1)
                 with m.If(self.source.ready):

@@ -6,7 +6,8 @@ from amaranth.lib.wiring import In, Out
 
 from bertha.rtl.engine.border import Border
 from bertha.rtl.engine.signatures import ControlSide
-from bertha.rtl.isa import Engine
+from bertha.rtl.isa import Engine, NormRecord
+from bertha.rtl.lanes.record_reader import RecordReader
 from bertha.rtl.row_slots import RowSlots
 from bertha.rtl.scratchpad.reader import LineReader
 from bertha.rtl.scratchpad.writer import LineWriter
@@ -15,7 +16,6 @@ from bertha.rtl.stream import Register, connect_streams
 from bertha.rtl.vector.factor_writer import FactorWriter
 from bertha.rtl.vector.lanes import Lanes, result_word
 from bertha.rtl.vector.packer import Packer
-from bertha.rtl.vector.records import NormRecords
 from bertha.rtl.vector.row_scale import RowScale
 from bertha.rtl.vector.sequencer import Sequencer
 from bertha.rtl.vector.table_loader import TableLoader
@@ -66,7 +66,7 @@ class VectorEngine(wiring.Component):
             }
         )
 
-    def elaborate(self, platform):
+    def elaborate(self, platform) -> Module:
         m = Module()
         config = self._config
         m.submodules.border = border = Border(config, Engine.VECTOR)
@@ -74,7 +74,7 @@ class VectorEngine(wiring.Component):
         m.submodules.sequencer = sequencer = Sequencer(config)
         m.submodules.source = source = LineReader(config)
         m.submodules.params = params = LineReader(config)
-        m.submodules.records = records = NormRecords(config)
+        m.submodules.records = records = RecordReader(config, NormRecord)
         m.submodules.row_scale = row_scale = RowScale(config)
         m.submodules.lanes = lanes = Lanes(config)
         m.submodules.packer = packer = Packer(config)
@@ -137,8 +137,7 @@ class VectorEngine(wiring.Component):
             lanes.open.eq(sequencer.open),
             packer.job.eq(job),
             packer.start.eq(sequencer.start),
-            records.start.eq(sequencer.start),
-            records.words.eq(job.words),
+            records.restart.eq(sequencer.start),
             table_loader.start.eq(sequencer.start),
             table_loader.piecewise.eq(job.piecewise),
             sequencer.packing.eq(packer.busy),
@@ -160,13 +159,10 @@ class VectorEngine(wiring.Component):
             factor_writer.slot.eq(job.slot),
             factor_writer.take.eq(row_scale.done & job.softmax),
             factor_writer.factors.eq(row_scale.factors),
+            lanes.scales.eq(row_scale.factors),
         ]
         for lane in range(config.array_n):
-            m.d.comb += [
-                row_scale.probabilities[lane].eq(lanes.sums[lane]),
-                lanes.reciprocals[lane].eq(row_scale.reciprocals[lane]),
-                lanes.exponents[lane].eq(row_scale.exponents[lane]),
-            ]
+            m.d.comb += row_scale.probabilities[lane].eq(lanes.sums[lane])
 
         # Tables and factors
         wiring.connect(m, table_loader.exp2, lanes.table)

@@ -23,9 +23,9 @@ def test_one_sentence_is_enough(capsys):
 @pytest.mark.parametrize(
     "options, message",
     [
-        (["--sentences", "0"], "sentences must be at least 1, not 0"),
-        (["--sentences", "-3"], "sentences must be at least 1, not -3"),
-        (["--seed", "-1"], "seed must be at least 0, not -1"),
+        (["--sentences", "0"], "--sentences must be an integer from 1 to 9999, not 0"),
+        (["--sentences", "-3"], "--sentences must be an integer from 1 to 9999, not -3"),
+        (["--seed", "-1"], "--seed must be an integer from 0 to 4294967295, not -1"),
         (["--layers", "2"], "layer must be from 0 to 1 in reduced, not 2"),
         (["--layers", "0", "-1"], "layer must be from 0 to 1 in reduced, not -1"),
         (["--duplicates", "0,0,4"], "duplicates must be four numbers from 0 such as 0,0,4,4, not '0,0,4'"),

@@ -4,7 +4,7 @@ import pytest
 from amaranth.hdl import Module, Signal, signed, unsigned
 from amaranth.sim import Simulator
 
-from bertha.rtl.arithmetic import halve_saturate, residue, round_half_up, saturate, shift_round
+from bertha.rtl.arithmetic import residue, round_half_up, saturate
 
 
 def evaluate(build, shape, values, extra=None):
@@ -36,13 +36,6 @@ def test_round_half_up_is_floor_of_value_plus_half(shift):
     assert got == expected
 
 
-@pytest.mark.parametrize("shift", [0, 1, 5, 9, 10, 15])
-def test_shift_round_by_a_signal(shift):
-    values = list(range(-512, 512))
-    got = evaluate(shift_round, signed(10), values, extra=shift)
-    assert got == [(2 * v + (1 << shift)) // (2 << shift) for v in values]
-
-
 @pytest.mark.parametrize("source", [signed(10), signed(8), signed(6), signed(9)])
 @pytest.mark.parametrize("target", [signed(8), unsigned(8)])
 def test_saturate(source, target):
@@ -58,14 +51,6 @@ def test_saturate_unsigned_source(target, high):
     values = list(range(1024))
     got = evaluate(lambda v, _: saturate(v, target), unsigned(10), values)
     assert got == [min(high, v) for v in values]
-
-
-@pytest.mark.parametrize("source", [signed(width) for width in (10, 9, 8, 7)])
-def test_halve_saturate(source):
-    width = source.width
-    values = list(range(-(1 << (width - 1)), 1 << (width - 1)))
-    got = evaluate(lambda v, _: halve_saturate(v, signed(6)), source, values)
-    assert got == [max(-32, min(31, (v + 1) // 2)) for v in values]
 
 
 def test_residue_of_every_word():

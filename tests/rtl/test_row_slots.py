@@ -40,7 +40,9 @@ def test_slots_keep_what_was_written(name):
             ctx.set(dut.statistics_continue.enable, 1)
             await ctx.tick()
             ctx.set(dut.statistics_continue.enable, 0)
-            for port in (dut.statistics_read, dut.statistics_continue):
+            for port in (dut.statistics_continue, dut.statistics_read):
+                if port is dut.statistics_read:
+                    await ctx.tick()
                 got = [(ctx.get(port.lanes[i].sum), ctx.get(port.lanes[i].squares)) for i in lanes]
                 assert got == statistics[slot]
             got = [

@@ -89,7 +89,7 @@ def test_options(refused, arguments, message):
         (["bench", "--rounds", "0"], "--rounds must be an integer from 1 to 1000, not 0"),
         (["bench", "--rounds", "a"], "--rounds must be an integer from 1 to 1000, not 'a'"),
         (["bench", "--model", "reduced", "--latency", "0"], "latency must be from 1 to 100000 cycles, not 0"),
-        (["accuracy", "--sentences", "0"], "--sentences must be an integer from 3 to 9999, not 0"),
+        (["accuracy", "--sentences", "0"], "--sentences must be an integer from 1 to 9999, not 0"),
         (
             ["accuracy", "--model", "reduced", "--layers", "0", "2"],
             "layers must be from 0 to 1 in reduced, not 2",

@@ -12,6 +12,7 @@ from bertha.rtl.gemm.gemm import GemmEngine
 from bertha.rtl.isa import FaultReason, Opcode
 from bertha.rtl.row_slots import RowSlots
 from tests.rtl.gemm.model import gemm_tile
+from tests.rtl.interpreted import Interpreted
 from tests.rtl.panels import lines_of_bytes, panel8_lines, panel16_lines, read8, read16
 from tests.rtl.scratchpad_model import ScratchpadModel
 from tests.rtl.streams import PATTERNS, Pace, feed, run
@@ -84,7 +85,7 @@ class Bench(wiring.Component):
     async def read_statistics(self, ctx, slot):
         port = self.slots.statistics_read
         ctx.set(port.slot, slot)
-        await ctx.tick()
+        await ctx.tick().repeat(2)
         return [
             (ctx.get(port.lanes[lane].sum), ctx.get(port.lanes[lane].squares))
             for lane in range(self.config.array_n)
@@ -381,6 +382,40 @@ def test_addresses_outside_of_the_scratchpad(fields):
     check_fault(PRESETS["edge8"], FaultReason.SCRATCHPAD_RANGE, fields)
 
 
+@pytest.mark.parametrize("c_addr", [(1 << 23) - 3, (1 << 24) - 3])
+def test_results_that_leave_the_largest_scratchpad_do_not_wrap(c_addr):
+    """Half of all addresses are outside of it: the line that would wrap comes long after the fault."""
+    config = PRESETS["edge8"].replace(scratchpad_bytes=16 << 23)
+    written = check_fault(config, FaultReason.SCRATCHPAD_RANGE, {"c_addr": c_addr})
+    assert written == [addr for addr in range(c_addr, c_addr + 3) if addr < config.lines]
+
+
+def test_addresses_of_tiles_have_24_bits():
+    """Only what is read or written has to be inside: the first tile has no residues, the second one's wrap."""
+    config = PRESETS["tiny4"]
+    n = config.array_n
+    dut, interpreted = Bench(config), Interpreted(config)
+    plain, flagged = [record_bytes({**random_record(random.Random(1)), "residue": flag}) for flag in (0, 1)]
+    records = lines_of_bytes(plain * n + flagged * n, config.line_bytes)
+    fields = {
+        "a_addr": A, "b_addr": B, "c_addr": C, "c_stride": n, "param_addr": PARAMS, "param_stride": 4,
+        "residue_addr": (1 << 24) - 100, "residue_stride": 100 + RESIDUE, "residue": 1, "params": 1,
+        "columns": n, "k": 2, "count": 2,
+    }  # fmt: skip
+    for addr, lines in ((A, [0x11223344]), (B, [0x55667788]), (PARAMS, records)):
+        dut.put(addr, lines)
+        interpreted.put(addr, lines)
+
+    async def bench(ctx):
+        await dut.command(ctx, 0, **fields)
+        await dut.until_idle(ctx)
+
+    dut.run(bench, timeout=2000)
+    interpreted.execute(Opcode.GEMM, **fields)
+    assert not interpreted.differences(dut.memory.lines)
+    assert {RESIDUE, RESIDUE + 1} <= set(dut.memory.written)
+
+
 def check_fault(config, reason, fields):
     n = config.array_n
     dut = Bench(config)
@@ -413,3 +448,4 @@ def check_fault(config, reason, fields):
         assert all(addr < config.lines for addr in dut.memory.written)
 
     run(dut, bench, background=[dut.memory.serve, dut.semaphores], timeout=3_000)
+    return dut.memory.written

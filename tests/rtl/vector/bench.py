@@ -104,6 +104,7 @@ class Bench:
     async def _surroundings(self, ctx, pace):
         dut, control = self.dut, self.dut.control
         was_active = False
+        slot_before = None  # statistics follow their slot two cycles later
         on_their_way = {port: [None] * (Scratchpad.latency - 1) for port in ("source", "params")}
         while True:
             for port in (dut.source.request, dut.params.request, dut.write):
@@ -170,6 +171,7 @@ class Bench:
                     (values[lane].mult, values[lane].shift) for lane in range(self.config.array_n)
                 ]
             for lane, (total, squares) in enumerate(
-                self.statistics.get(slot, [(0, 0)] * self.config.array_n)
+                self.statistics.get(slot_before, [(-1, 1)] * self.config.array_n)
             ):
                 ctx.set(dut.statistics_read.lanes[lane], {"sum": total, "squares": squares})
+            slot_before = slot

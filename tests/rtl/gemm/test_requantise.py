@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from bertha.rtl.gemm.requantize import Requantize
+from bertha.rtl.gemm.requantise import Requantise
 from tests.rtl.gemm.model import round_half_up, saturate
 from tests.rtl.streams import run
 
@@ -39,7 +39,7 @@ def random_word(rng):
 
 def check(words):
     """A word a cycle, its outcome `latency` cycles later."""
-    dut = Requantize(N)
+    dut = Requantise(N)
     results = []
 
     async def bench(ctx):

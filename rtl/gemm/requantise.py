@@ -4,19 +4,14 @@ from amaranth.hdl import Cat, Const, Module, Mux, Signal, signed, unsigned
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
-from bertha.rtl.arithmetic import halve_saturate
 from bertha.rtl.gemm.column import ACCUMULATOR_BITS
+from bertha.rtl.lanes.rounding_shift import RoundingShift
 from bertha.rtl.signatures import RowFactor
 
-__all__ = ["Requantize"]
-
-KEPT_BITS = 16 + 1 + 7
-"""Signed bits that matter after the coarse shift: the result's, the rounding bit, those that the fine
-shift drops. A value that doesn't fit is at least 2**23 or below -2**23; after any fine shift and the
-rounding it is at least 2**15 or at most -2**15, so it saturates whatever its other bits are."""
+__all__ = ["Requantise"]
 
 
-class Requantize(wiring.Component):
+class Requantise(wiring.Component):
     """v = sat16(round_half_up((acc + bias) * mult / 2**shift)) in every lane.
 
     Ports
@@ -37,7 +32,7 @@ class Requantize(wiring.Component):
     Two 18 x 18 multipliers a lane.
     """
 
-    latency = 6
+    latency = 3 + RoundingShift.latency
 
     def __init__(self, n):
         self._n = n
@@ -72,7 +67,7 @@ class Requantize(wiring.Component):
 
 
 class _Lane(wiring.Component):
-    """One lane of `Requantize`."""
+    """One lane of `Requantise`."""
 
     acc: In(signed(ACCUMULATOR_BITS))
     bias: In(signed(32))
@@ -84,37 +79,22 @@ class _Lane(wiring.Component):
         m = Module()
         biased = Signal(signed(33), reset_less=True)
         mult = Signal(unsigned(16), reset_less=True)
-        shifts = [Signal(6, name=f"shift_{stage}", reset_less=True) for stage in range(4)]
+        shifts = [Signal(6, name=f"shift_{stage}", reset_less=True) for stage in range(3)]
         low = Signal(unsigned(33), reset_less=True)  # low 17 bits of the biased value, times mult
         high = Signal(signed(32), reset_less=True)  # its high 16 bits, times mult
         product = Signal(signed(49), reset_less=True)  # |biased| <= 2**32, mult < 2**16
-        coarse = Signal(signed(KEPT_BITS + 1), reset_less=True)
-        fine = Signal(signed(KEPT_BITS + 1), reset_less=True)
-        limited = Signal(signed(16), reset_less=True)
-        m.d.comb += self.o.eq(limited)
-
-        doubled = Cat(Const(0, 1), product)  # one bit below the result stays for rounding
-        sign = product[-1]
-        coarse_shift = shifts[2][3:]
-        shifted = doubled.as_signed() >> Cat(Const(0, 3), coarse_shift)
-        # Beside the shifter: whether a bit above those that are kept is no copy of the sign.
-        overflow = 0
-        for eights, low_bit in enumerate(range(KEPT_BITS - 1, len(doubled) - 1, 8)):
-            above = doubled[low_bit : min(low_bit + 8, len(doubled) - 1)]
-            overflow |= (above != sign.replicate(len(above))) & (coarse_shift <= eights)
         m.d.sync += [
             biased.eq(self.acc + self.bias),
             mult.eq(self.mult),
-            shifts[0].eq(self.shift),
             low.eq(biased[:17] * mult),
             high.eq(biased[17:].as_signed() * mult),
-            shifts[1].eq(shifts[0]),
             product.eq(Cat(Const(0, 17), high).as_signed() + low),
-            shifts[2].eq(shifts[1]),
-            # With the two highest bits unlike, the value is one that doesn't fit, so `limited` saturates.
-            coarse.eq(Cat(shifted[: KEPT_BITS - 1], sign ^ overflow, sign)),
-            shifts[3].eq(shifts[2]),
-            fine.eq(coarse >> shifts[3][:3]),
-            limited.eq(halve_saturate(fine, signed(16))),
+            Cat(shifts).eq(Cat(self.shift, shifts)),
+        ]
+        m.submodules.limited = limited = RoundingShift(len(product), 16)
+        m.d.comb += [
+            limited.value.eq(product),
+            limited.shift.eq(shifts[-1]),
+            self.o.eq(limited.o),
         ]
         return m

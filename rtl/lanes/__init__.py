@@ -1,0 +1,1 @@
+"""What the lanes of both arithmetic engines are made of: records in, rounding shifts, panels out."""
