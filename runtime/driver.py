@@ -8,8 +8,8 @@ from bertha.rtl.registers import IDENTITY, VERSION, offset_of
 
 __all__ = ["Counters", "Driver"]
 
-_DOORBELL, _CLEAR = 1, 2  # bits of control
-_DONE, _ERROR = 2, 4  # bits of status
+_DOORBELL, _CLEAR, _STOP, _ABANDON = 1, 2, 4, 8  # bits of control
+_BUSY, _DONE, _ERROR, _OWED = 1, 2, 4, 8  # bits of status
 
 
 @dataclass(frozen=True)
@@ -154,6 +154,21 @@ class Driver:
         """Runs a program to its end: `start`, then `wait`."""
         await self.start(address, length, window)
         return await self.wait(**waiting)
+
+    async def stop(self) -> None:
+        """Ends a program that runs: `wait` then raises an AcceleratorFault, HOST_STOP or what came before it.
+
+        The accelerator waits for what the bus owes it. Of a memory that doesn't answer, `abandon` it.
+        """
+        await self.write("control", _STOP)
+
+    async def owes_answers(self):
+        """Whether a stopped program still waits for answers of the bus."""
+        return await self.read("status") & (_BUSY | _OWED) == _BUSY | _OWED
+
+    async def abandon(self) -> None:
+        """Gives up the answers that the bus owes a stopped program; three programs between two resets."""
+        await self.write("control", _ABANDON)
 
     async def clear(self) -> None:
         """Makes the accelerator ready again after a fault."""

@@ -77,7 +77,12 @@ class Control(wiring.Component):
         m.submodules.semaphores = ResetInserter(stopped)(semaphores)
         wiring.connect(m, wiring.flipped(self.s_axil), registers.s_axil)
         wiring.connect(m, fetcher.dram, wiring.flipped(self.fetch))
-        connect_streams(m, fetcher.o, sequencer.i)
+        # Nothing is dispatched in the cycle of a stop, which names the next command.
+        m.d.comb += [
+            sequencer.i.payload.eq(fetcher.o.payload),
+            sequencer.i.valid.eq(fetcher.o.valid & ~supervisor.stop),
+            fetcher.o.ready.eq(sequencer.i.ready),
+        ]
 
         # What a program may rely on is taken with its doorbell.
         end = 1 << config.axi_addr_bits

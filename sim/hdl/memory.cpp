@@ -62,7 +62,7 @@ void Memory::reset() {
     m_credit = 0;
 }
 
-Memory::Burst Memory::accept(const AddressSignals& address, uint32_t bus_bytes) const {
+Memory::Burst Memory::accept(const AddressSignals& address, uint32_t bus_bytes, bool is_write) const {
     Burst burst{address.id,     address.addr,  address.len + 1u, counters.cycle + read_latency,
                 Response::okay, Misdeed::none, 0};
     const uint64_t end = burst.addr + burst.beats_left * bus_bytes;
@@ -72,6 +72,7 @@ Memory::Burst Memory::accept(const AddressSignals& address, uint32_t bus_bytes) 
         burst.misdeed_beats = range.beats;
     }
     if (burst.misdeed == Misdeed::other_id) burst.id ^= 1;
+    if (is_write) return burst;  // its length is the manager's affair
     if (burst.misdeed == Misdeed::last_early)
         burst.beats_left -= std::min(burst.misdeed_beats, burst.beats_left - 1);
     if (burst.misdeed == Misdeed::last_late) burst.beats_left += burst.misdeed_beats;
@@ -174,11 +175,11 @@ void Memory::clock(const ManagerSignals& in, uint32_t bus_bytes, const uint8_t* 
     }
     if (in.awvalid && m_out.awready) {
         ProtocolChecker::check_address("aw", in.aw, bus_bytes, reporter);
-        start_write(accept(in.aw, bus_bytes), bus_bytes);
+        start_write(accept(in.aw, bus_bytes, true), bus_bytes);
     }
     if (in.arvalid && m_out.arready) {
         ProtocolChecker::check_address("ar", in.ar, bus_bytes, reporter);
-        m_reads.push_back(accept(in.ar, bus_bytes));
+        m_reads.push_back(accept(in.ar, bus_bytes, false));
     }
     if (m_out.rvalid && in.rready) {
         counters.bytes_read += bus_bytes;

@@ -121,7 +121,7 @@ private:
     bool happens(double odds);
     bool stands_still(Channel channel);
     Response check(uint64_t addr, uint32_t size, bool write) const;
-    Burst accept(const AddressSignals& address, uint32_t bus_bytes) const;
+    Burst accept(const AddressSignals& address, uint32_t bus_bytes, bool is_write) const;
     void start_write(Burst burst, uint32_t bus_bytes);
     void take_write_beat(bool last, uint32_t bus_bytes, const uint8_t* wdata, const uint32_t* wstrb);
     bool address_may_come(bool data_waits) const;

@@ -17,8 +17,9 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
-from bertha.sim.build import build
-from tests.fuzz.harness import CHUNK, CONFIG, Failure, run_chunk
+from tests.fuzz.harness import CHUNK, Failure, run_chunk, simulation
+
+SECONDS_BETWEEN_LINES = 10  # where there is no terminal for the bar
 
 
 def _arguments():
@@ -45,8 +46,10 @@ def main():
     options = _arguments()
     seed = secrets.randbelow(1 << 31) if options.seed is None else options.seed
     print(f"seed {seed}", flush=True)
-    build(CONFIG, notify=lambda what: print(f"{what} ...", flush=True))
-    tally, cycles, failures, start = Counter(), 0, [], time.monotonic()
+    simulation()  # before there are several processes
+    tally, cycles, failures = Counter(), 0, []
+    done, start = 0, time.monotonic()
+    told = start
     columns = (
         TextColumn("programs"),
         BarColumn(),
@@ -70,6 +73,10 @@ def main():
                 tally += found
                 cycles += ran
             progress.advance(task, running[chunk])
+            done += running[chunk]
+            if not progress.console.is_terminal and time.monotonic() - told > SECONDS_BETWEEN_LINES:
+                told = time.monotonic()
+                print(f"{done:,} of {options.programs:,} programs after {told - start:.0f} s", flush=True)
     for column, what in enumerate(("programs", "hosts", "ends")):
         counts = Counter()
         for key, count in tally.items():

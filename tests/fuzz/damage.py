@@ -298,7 +298,7 @@ def _deadlock(d):
     if free is None or not names:
         return None
     unit = semaphore(free, d.integer(1, 255))
-    return d.change(number, **{d.one_of(names): unit}), Expected(FaultReason.DEADLOCK)  # XXX
+    return d.change(number, **{d.one_of(names): unit}), _at(FaultReason.DEADLOCK, opcode, number)
 
 
 def _overflow(d):

@@ -212,7 +212,7 @@ class _Draw:
     def _exp2_content(self, nbytes):
         if self._chance(0.3):
             return np.round(65280 * 2.0 ** (-np.arange(64) / 64)).astype("<u2").view(np.uint8)
-        return self._numbers(nbytes // 2, 16, signed=False, most=LARGEST_EXP2).astype("<u2").view(np.uint8)
+        return self._numbers(nbytes // 2, 16, signed=False).astype("<u2").view(np.uint8)
 
     def _segments_content(self, nbytes):
         return self._numbers(nbytes // 2, 16).astype("<i2").view(np.uint8)
@@ -229,10 +229,9 @@ class _Draw:
             content[start : start + chunk] = part
         return content
 
-    def _numbers(self, count, bits, *, signed=True, most=None):
+    def _numbers(self, count, bits, *, signed=True):
         """Numbers of a random kind: all, small, extreme, zero."""
         low, high = (-(1 << bits - 1), (1 << bits - 1) - 1) if signed else (0, (1 << bits) - 1)
-        high = high if most is None else min(high, most)
         random = self._random
         match self._integer(0, 4):
             case 0 | 1:
@@ -412,6 +411,12 @@ class _Draw:
                 break
         else:
             return None
+        # Tiles of a command run into one another, so only the first that don't meet are kept. What they
+        # gather in one slot they do in their order.
+        tiles = [[a for a in tile if a.space != Space.STATISTICS] for tile in self._accesses(command)]
+        meeting = (n for n in range(1, len(tiles)) if _meet(sum(tiles[:n], []), tiles[n]))
+        command.fields["count"] = next(meeting, len(tiles))
+        command.residue_words = command.residue_words[: command.tiles]
         get = command.get
         if get("row_factor"):
             for tile in range(command.tiles):
@@ -534,8 +539,6 @@ class _Draw:
         if Table.EXP2 not in self._tables:
             self._load_table(Table.EXP2)
         if source is None:
-            if not ANY_STATISTICS:
-                return False
             slots = [slot for slot, (kind, _) in self._statistics.items() if kind == Statistics.MAX]
             if not slots:
                 return False
@@ -561,8 +564,6 @@ class _Draw:
 
     def _layernorm(self, source=None, words=None, slot=None):
         if source is None:
-            if not ANY_STATISTICS:
-                return
             slots = [slot for slot, (kind, _) in self._statistics.items() if kind == Statistics.MOMENTS]
             if not slots:
                 return
@@ -631,22 +632,17 @@ class _Draw:
             return synchronise(self._commands, self._config, dram_base=start, dram_end=end)
         return self._between_barriers()
 
+    def _accesses(self, command):
+        """What each tile touches: a list of lists."""
+        return [
+            accesses(command, tile, self._config, dram_base=self._window[0]) for tile in range(command.tiles)
+        ]
+
     def _between_barriers(self):
-        """The commands with barriers where one is needed, and with fewer tiles where tiles meet."""
+        """The commands with barriers where one is needed."""
         result, since = [], []
         for command in self._commands:
-            tiles = [
-                accesses(command, tile, self._config, dram_base=self._window[0])
-                for tile in range(command.tiles)
-            ]
-            alone = next(
-                (tile for tile in range(1, len(tiles)) if _meet(sum(tiles[:tile], []), tiles[tile])),
-                len(tiles),
-            )
-            if command.opcode == Opcode.GEMM:
-                command.fields["count"] = alone
-                command.residue_words = command.residue_words[:alone]
-            own = sum(tiles[:alone], [])
+            own = sum(self._accesses(command), [])
             if _meet(since, own):
                 result.append(_barrier())
                 since = []
@@ -662,11 +658,6 @@ class _Draw:
         after = case.before.copy()
         after[start:end] = np.frombuffer(machine.read(case.window[0], end - start), np.uint8)
         return after
-
-
-# Until the hardware, the integer model and the interpreter agree on all legal data.
-LARGEST_EXP2 = 65407
-ANY_STATISTICS = False
 
 
 def _barrier():

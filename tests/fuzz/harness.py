@@ -1,5 +1,6 @@
 """Runs random programs on the simulated chip, under nasty memories and nasty hosts, and judges what comes of it."""
 
+import functools
 from collections import Counter
 from dataclasses import dataclass
 
@@ -15,19 +16,39 @@ from bertha.runtime.driver import Driver
 from bertha.runtime.transport import complete
 from bertha.sim.build import build
 from bertha.sim.library import LibraryTransport
-from bertha.sim.memory import Response, Stalls
+from bertha.sim.memory import AddressWaits, Manners, Misdeed, Response, Stalls
 from tests.fuzz.damage import ANY, Expected, damage, fields_of, ruin, stored
 from tests.fuzz.generate import draw_case
 
-__all__ = ["CHUNK", "Failure", "run_chunk"]
+__all__ = ["CHUNK", "Failure", "run_chunk", "simulation"]
 
 CONFIG = preset("tiny4")
 CHUNK = 100
 """Programs that share a simulation: one that fails only after others can be told by its chunk."""
 
 GOOD_PROGRAMS = 6
+ACTIONS = ("doorbell", "clear", "acknowledge", "interrupt", "read", "poke", "stop", "abandon", "reset")
+ODDS = (0.2, 0.15, 0.1, 0.1, 0.1, 0.15, 0.1, 0.05, 0.05)
+POKED = [register.name for register in REGISTERS if register.name.startswith(("program_", "window_"))]
+LEFT_BEHIND = tuple(set(Misdeed) - {Misdeed.LAST_EARLY, Misdeed.LAST_LATE})
+"""Misdeeds of which a later program would get answers, or wait for some that never come."""
+FIELD_FAULTS = (
+    FaultReason.ILLEGAL_COMMAND,
+    FaultReason.SCRATCHPAD_RANGE,
+    FaultReason.DRAM_WINDOW,
+    FaultReason.MISALIGNED,
+)
 LONGEST_RUN = 150_000  # cycles that a program may be expected to take
+LONG_RUN = 20_000  # cycles after which a program that takes longer is stopped
+LATE_ANSWERS = 3000  # cycles of a memory that falls silent
+ABANDONS = 3  # between two resets
 LATE = 8  # cycles in which a register write and the end of a program can't be told apart
+
+
+@functools.cache
+def simulation():
+    """The simulated chip, as the sources are now."""
+    return build(CONFIG, notify=lambda what: print(f"{what} ...", flush=True))
 
 
 class Failure(AssertionError):
@@ -44,6 +65,7 @@ class _Timing:
     outstanding: int
     stalls: Stalls
     seed: int
+    manners: Manners = Manners()
 
     def put_on(self, memory):
         memory.set_timing(
@@ -53,12 +75,24 @@ class _Timing:
             outstanding=self.outstanding,
         )
         memory.set_stalls(self.stalls, seed=self.seed)
+        memory.set_manners(self.manners)
+
+    def burst_cycles(self, config):
+        """About the cycles that the longest burst takes at most."""
+        line, burst = self._costs(config)
+        return line * config.burst_beats + burst
+
+    def _costs(self, config):
+        """Cycles of a line, and of a burst without its lines."""
+        stalls = 1 - max(vars(self.stalls).values())
+        stalls /= 1 + 3 * self.manners.silence * self.manners.silence_cycles
+        beat = max(1, config.axi_data_bytes / self.bandwidth) / stalls * config.beats_per_line
+        burst = (self.latency + self.write_latency) + 10 / stalls
+        return beat, burst
 
     def cycles(self, code, config):
         """About the cycles that a program takes at most, one command after the other."""
-        stalls = 1 - max(vars(self.stalls).values())
-        beat = max(1, config.axi_data_bytes / self.bandwidth) / stalls * config.beats_per_line
-        burst = (self.latency + self.write_latency) + 10 / stalls
+        beat, burst = self._costs(config)
         total = 1000.0
         for start in range(0, len(code), COMMAND_BYTES):
             opcode, fields = fields_of(code[start : start + COMMAND_BYTES])
@@ -91,6 +125,18 @@ def _draw_timing(random):
         outstanding=one_of(1, 2, 8, 64),
         stalls=Stalls(odds(), odds(), odds(), odds(), odds()),
         seed=int(random.integers(1 << 30)),
+        manners=_draw_manners(random) if random.random() < 0.6 else Manners(),
+    )
+
+
+def _draw_manners(random):
+    waits = AddressWaits(int(random.integers(len(AddressWaits))))
+    return Manners(
+        interleave=bool(random.integers(2)),
+        address_waits=waits,
+        early_beats=256 if waits == AddressWaits.DATA_TAKEN else int(random.choice([0, 1, 7, 256])),
+        silence=float(random.choice([0, 0, 0.001, 0.02])),
+        silence_cycles=int(random.integers(1, 200)),
     )
 
 
@@ -109,13 +155,15 @@ class _Bench:
 
     def __init__(self, seed):
         self.seed = seed
-        self.transport = LibraryTransport(build(CONFIG), seed=seed % (1 << 31))
+        self.transport = LibraryTransport(simulation(), seed=seed % (1 << 31))
         self.driver = Driver(self.transport)
         self.transport.reset()
         self.good = [
             draw_case(np.random.default_rng([77, number]), CONFIG) for number in range(GOOD_PROGRAMS)
         ]
         self.tally = Counter()
+        self.abandons = 0
+        self.known = len(self.transport.allocate(0, 1).violations)  # of simulations before, in this process
 
     def run(self, number):
         """Runs program `number` and then a good one."""
@@ -124,16 +172,23 @@ class _Bench:
         self.case = case = draw_case(random, CONFIG)
         self.timing = _draw_timing(random)
         self.expected, self.errors = Expected(), []
-        kind = ("legal", "damaged", "ruined", "bus error")[int(random.choice(4, p=(0.35, 0.3, 0.15, 0.2)))]
+        self.misdeeds, self.stopped = [], False
+        kinds = ("legal", "damaged", "ruined", "started wrong", "bus error", "bus misdeed")
+        kind = kinds[int(random.choice(len(kinds), p=(0.33, 0.27, 0.15, 0.05, 0.1, 0.1)))]
+        host = "waits" if random.random() < 0.55 else "meddles"
         if kind == "damaged":
             self.case, self.expected = damage(random, CONFIG, case)
         elif kind == "ruined":
             self.case, self.expected = ruin(random, CONFIG, case), ANY
-            while self.timing.cycles(self.case.code, CONFIG) > LONGEST_RUN:
-                self.case = ruin(random, CONFIG, case)
+            if self.timing.cycles(self.case.code, CONFIG) > LONGEST_RUN:
+                host = "stops"
         elif kind == "bus error":
             self._draw_errors()
-        host = "waits" if random.random() < 0.6 else "meddles"
+        elif kind == "bus misdeed":
+            self._draw_misdeeds()
+        self.start = (self.case.address, self.case.length, self.case.window)
+        if kind == "started wrong":
+            self._draw_start()
         try:
             end = self._execute(host)
             self._judge(end)
@@ -177,6 +232,38 @@ class _Bench:
         elif touched:
             self.expected = ANY
 
+    def _draw_misdeeds(self):
+        """Addresses where the memory breaks the rules of AXI."""
+        random, (start, end) = self.random, self.case.window
+        for _ in range(int(random.integers(1, 3))):
+            low = int(random.integers(start, end))
+            misdeed = Misdeed(int(random.choice(list(Misdeed))))
+            high = min(low + int(random.choice([1, 64, 1000])), end)
+            self.misdeeds.append((misdeed, low, high, int(random.integers(1, 6))))
+        self.expected = ANY
+
+    def _draw_start(self):
+        """A host that gives a wrong address, length or window."""
+        random, (start, end) = self.random, self.case.window
+        address, length, window = self.start
+        reason = FaultReason.DRAM_WINDOW
+        match int(random.integers(5)):
+            case 0:
+                length = int(random.integers(1 << 24, 1 << 32))
+                reason = FaultReason.PROGRAM_LENGTH
+            case 1:
+                address += int(random.integers(1, COMMAND_BYTES))
+                reason = FaultReason.MISALIGNED
+            case 2:
+                places = (start // 64 * 64 - 64, end // 64 * 64 + 64, (1 << 40) + address)
+                address = places[int(random.integers(3))] % (1 << 64)
+            case 3:
+                window = (end, start)
+            case 4:
+                window = (start + (1 << int(random.integers(CONFIG.axi_addr_bits, 63))), end)
+        self.start = (address, length, window)
+        self.expected = Expected(reason, Engine.SEQUENCER, 0)
+
     def _accesses(self):
         """What a legal program reads and writes in memory: (command, engine, first byte, bytes)."""
         line = CONFIG.line_bytes
@@ -203,11 +290,20 @@ class _Bench:
         self.timing.put_on(memory)
         for low, high, response, on_read, on_write in self.errors:
             memory.add_error(low, high, response, on_read=on_read, on_write=on_write)
+        for misdeed, low, high, beats in self.misdeeds:
+            memory.add_misdeed(misdeed, low, high, beats=beats)
         begin = self.transport.cycle
-        complete(self.driver.start(case.address, case.length, case.window))
-        end = self._meddle() if host == "meddles" else _End()
+        complete(self.driver.start(*self.start))
+        end = _End()
+        if host == "meddles":
+            end = self._meddle()
+        elif host == "stops":
+            if not complete(self.transport.wait_for_interrupt(int(self.random.integers(LONG_RUN)))):
+                self._stop()
         if not (end.raced or end.reset):
-            bound = int(4 * self.timing.cycles(case.code, CONFIG)) + 5000
+            bound = 5000 + int(4 * self.timing.cycles(b"" if self.stopped else case.code, CONFIG))
+            if self.stopped:
+                bound += 2 * LATE_ANSWERS + int(40 * self.timing.burst_cycles(CONFIG))
             try:
                 complete(self._finish(bound))
             except AcceleratorFault as fault:
@@ -217,29 +313,64 @@ class _Bench:
 
     async def _finish(self, bound):
         """Waits for the end, whether or not it is told by an interrupt."""
-        driver = self.driver
+        driver, transport = self.driver, self.transport
         if self._interrupts:
-            if not await self.transport.wait_for_interrupt(bound) and await driver.read("status") & 1:
-                raise Failure(f"the program must end within {bound} cycles")
+            await transport.wait_for_interrupt(bound)
         else:
             waited = 0
-            while await driver.read("status") & 1:
-                if waited > bound:
-                    raise Failure(f"the program must end within {bound} cycles")
-                self.transport.run(50)
+            while await driver.read("status") & 1 and waited < bound:
+                transport.run(50)
                 waited += 50
-            if self.transport.interrupt:
+        if await driver.read("status") & 1:
+            if not self.misdeeds:
+                raise Failure(f"the program must end within {bound} cycles")
+            # The bus owes an answer for ever.
+            await driver.stop()
+            self.stopped = True
+            transport.run(100)
+            await self._abandon()
+        if not self._interrupts:
+            if transport.interrupt:
                 raise Failure("the interrupt must not be raised while it isn't enabled")
             await driver.write("irq_enable", 1)
-            self.transport.run(3)
-        if not self._acknowledged and not self.transport.interrupt:
+            transport.run(3)
+        if not self._acknowledged and not transport.interrupt:
             raise Failure("the interrupt must be raised at the end")
-        counters = await driver.finish()
-        self.transport.run(3)
-        if self.transport.interrupt:
+        try:
+            counters = await driver.finish()
+        except AcceleratorFault as fault:
+            dispatched = await driver.read("commands_done")
+            if fault.reason == FaultReason.HOST_STOP and fault.index != dispatched:
+                raise Failure(f"HOST_STOP must name command {dispatched}, not {fault.index}") from None
+            raise
+        transport.run(3)
+        if transport.interrupt:
             raise Failure("the interrupt must be lowered when it is acknowledged")
-        if counters.commands != self.case.length:
-            raise Failure(f"commands_done must be {self.case.length}, not {counters.commands}")
+        if counters.commands != self.start[1]:
+            raise Failure(f"commands_done must be {self.start[1]}, not {counters.commands}")
+
+    def _stop(self):
+        """Stops the program, sometimes while the memory doesn't answer; sometimes its answers are given up."""
+        random, driver, transport = self.random, self.driver, self.transport
+        if random.random() < 0.4:
+            transport.memory.set_timing(latency=LATE_ANSWERS)
+            transport.run(int(random.integers(1, 400)))
+        complete(driver.stop())
+        self.stopped = True
+        if random.random() < 0.7:
+            transport.run(int(random.integers(0, 600)))
+            if complete(driver.owes_answers()) and self.abandons < ABANDONS:
+                complete(self._abandon())
+
+    async def _abandon(self):
+        """Gives up the answers that are owed: the program ends at once."""
+        self.log.append(f"cycle {self.transport.cycle}: abandon")
+        owed = await self.driver.owes_answers()
+        await self.driver.abandon()
+        self.abandons += 1
+        self.transport.run(20)
+        if owed and await self.driver.read("status") & 1:
+            raise Failure("the program must end when its answers are given up")
 
     _interrupts = True
     _acknowledged = False
@@ -248,11 +379,10 @@ class _Bench:
         """Does what a host must be able to do at any time, while the program runs."""
         random, driver, transport = self.random, self.driver, self.transport
         self._interrupts, self._acknowledged = True, False
-        span = self.timing.cycles(self.case.code, CONFIG)
+        span = min(self.timing.cycles(self.case.code, CONFIG) / 4, LONG_RUN)
         for _ in range(int(random.integers(1, 8))):
             wait = int(random.integers(1, max(2, int(span * (0.02, 0.1, 0.5)[int(random.integers(3))]))))
-            actions = ["doorbell", "clear", "acknowledge", "interrupt", "read", "reset"]
-            action = actions[int(random.choice(len(actions), p=(0.25, 0.2, 0.2, 0.1, 0.2, 0.05)))]
+            action = ACTIONS[int(random.choice(len(ACTIONS), p=ODDS))]
             if complete(transport.wait_for_interrupt(wait)) or not complete(driver.read("status")) & 1:
                 return _End()
             self.log.append(f"cycle {transport.cycle}: {action}")
@@ -273,6 +403,17 @@ class _Bench:
                     complete(driver.write("irq_enable", int(self._interrupts)))
                 case "read":
                     self._read_registers()
+                case "poke":
+                    for name in random.choice(POKED, int(random.integers(1, 4))):
+                        complete(driver.write(str(name), int(random.integers(1 << 32))))
+                case "stop":
+                    self._stop()
+                    return _End()
+                case "abandon":
+                    if (
+                        self.abandons < ABANDONS - 1
+                    ):  # else, should there be something to give up, it is needed
+                        complete(self._abandon())
                 case "reset":
                     return _End(reset=True)
         return _End()
@@ -292,13 +433,16 @@ class _Bench:
 
     def _judge(self, end):
         case, memory, expected = self.case, self.transport.memory, self.expected
-        if memory.violations:
-            raise Failure(f"AXI4 was violated: {'; '.join(memory.violations[:3])}")
+        if violations := memory.violations[self.known :]:
+            raise Failure(f"AXI4 was violated: {'; '.join(violations[:3])}")
         if end.raced or end.reset:
             self._check_stray(stored(case, config=CONFIG))
             return
         fault = end.fault
-        if expected is not ANY:
+        stopped = fault is not None and fault.reason == FaultReason.HOST_STOP
+        if stopped and not self.stopped:
+            raise Failure("HOST_STOP must follow a stop")
+        if expected is not ANY and not stopped:
             found = Expected(fault.reason, fault.engine, fault.index) if fault else Expected()
             wanted = Expected(
                 expected.reason,
@@ -317,16 +461,7 @@ class _Bench:
         last = None
         if fault and fault.engine == Engine.SEQUENCER:
             last = fault.index  # neither this command nor one after it was handed out
-        elif (
-            fault
-            and fault.engine == Engine.STORE
-            and fault.reason
-            not in (
-                FaultReason.AXI_SLVERR,
-                FaultReason.AXI_DECERR,
-                FaultReason.SEMAPHORE_OVERFLOW,
-            )
-        ):
+        elif fault and fault.engine == Engine.STORE and fault.reason in FIELD_FAULTS:
             last = fault.index + 1
         self._check_stray(stored(case, config=CONFIG, end=last))
 
@@ -340,18 +475,22 @@ class _Bench:
 
     def _recover(self, end):
         self._interrupts, self._acknowledged = True, False
-        if end.raced or end.reset:
+        if self.abandons >= ABANDONS:
+            self.transport.run(2 * LATE_ANSWERS)  # the last of the old answers
+            end.reset = True
+        if end.raced or end.reset or any(misdeed in LEFT_BEHIND for misdeed, *_ in self.misdeeds):
             self.transport.reset()
+            self.abandons = 0
             if complete(self.driver.read("status")):
                 raise Failure("status must be 0 after a reset")
         elif end.fault:
             if self.random.random() < 0.3:
                 complete(self.driver.write("control", 1))  # ignored, before the clear
                 self.transport.run(20)
-                if complete(self.driver.read("status")) != 4:
+                if complete(self.driver.read("status")) & 7 != 4:
                     raise Failure("a doorbell before the error is cleared must be ignored")
             complete(self.driver.clear())
-            if complete(self.driver.read("status")):
+            if complete(self.driver.read("status")) & 7:
                 raise Failure("status must be 0 after a clear")
         elif self.random.random() < 0.3:
             complete(self.driver.clear())  # without an error: nothing
@@ -368,8 +507,8 @@ class _Bench:
             raise Failure(f"the good program after it must be done: {error}") from error
         if np.any(memory.bytes != good.after):
             raise Failure("the good program after it must leave its results and nothing else")
-        if memory.violations:
-            raise Failure(f"AXI4 was violated by the good program after it: {memory.violations[0]}")
+        if violations := memory.violations[self.known :]:
+            raise Failure(f"AXI4 was violated by the good program after it: {violations[0]}")
 
     def _describe(self, number, kind, host, failure):
         case = self.case
@@ -383,6 +522,8 @@ class _Bench:
                 f"errors: {low:#x} to {high:#x} {r.name}, {read=}, {write=}"
                 for low, high, r, read, write in self.errors
             ),
+            *(f"misdeed {m.name}: {low:#x} to {high:#x}, {n} beats" for m, low, high, n in self.misdeeds),
+            f"started: {self.start[0]:#x}, {self.start[1]}, {self.start[2][0]:#x} to {self.start[2][1]:#x}",
             *self.log,
             *_text(case),
         ]

@@ -3,11 +3,11 @@
 All 10,000: `make test-long`, or `python -m tests.fuzz --programs 10000 --seed N`.
 """
 
-from collections import Counter
-
 import numpy as np
 import pytest
 
+from bertha.compiler.check.check import check
+from bertha.compiler.program import Program
 from bertha.rtl.isa import COMMANDS, FaultReason, Opcode
 from tests.fuzz import damage, generate, harness
 from tests.fuzz.harness import CHUNK, CONFIG, Failure, run_chunk
@@ -21,10 +21,10 @@ def test_programs(chunk):
     print("seed", SEED)
     tally, _ = run_chunk(SEED, chunk * CHUNK, CHUNK)
     assert tally.total() == CHUNK
-    kinds, hosts, ends = (Counter({key[column] for key in tally}) for column in range(3))
-    assert set(kinds) == {"legal", "damaged", "ruined", "bus error"}
-    assert set(hosts) == {"waits", "meddles"}
-    assert {"done", "ILLEGAL_COMMAND", "SCRATCHPAD_RANGE", "DRAM_WINDOW", "DEADLOCK"} <= set(ends)
+    kinds, hosts, ends = ({key[column] for key in tally} for column in range(3))
+    assert {"legal", "damaged", "ruined", "bus error"} <= kinds
+    assert {"waits", "meddles"} <= hosts
+    assert {"done", "HOST_STOP", "ILLEGAL_COMMAND"} <= ends and len(ends) > 6
 
 
 def test_every_option_is_drawn():
@@ -42,6 +42,25 @@ def test_every_option_is_drawn():
                 assert len(values) > 1, f"{opcode.name} {field.name}"
     for name, every in (("statistics", {0, 1, 2}), ("columns", {1, 2, 3, 4}), ("gain", set(range(16)))):
         assert every <= seen[Opcode.GEMM, name]
+
+
+def test_legal_programs_are_legal(monkeypatch):
+    """The compiler's checker, which looks at semaphores and accesses in its own way, agrees."""
+    print("seed", SEED)
+    monkeypatch.setattr(generate._Decoration, "run", lambda self: self._commands)  # leaves units behind
+    for number in range(60):
+        case = generate.draw_case(np.random.default_rng([SEED, number]), CONFIG)
+        start, end = case.window
+        image = case.before[start - case.base : end - case.base].tobytes()
+        program = Program(
+            config=CONFIG,
+            commands=case.commands,
+            pieces=[(start, image)],
+            program_address=case.address,
+            window=case.window,
+            scratch=[(start, end - start)],
+        )
+        check(program)
 
 
 def _fails(monkeypatch, match, number=0, **changes):

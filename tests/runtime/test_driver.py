@@ -5,6 +5,7 @@ import pytest
 
 from bertha.errors import AcceleratorFault, DriverError
 from bertha.rtl.config import preset
+from bertha.rtl.isa import Engine, FaultReason, Opcode, encode
 from bertha.rtl.registers import offset_of
 from bertha.runtime.driver import Driver
 from bertha.runtime.transport import complete
@@ -91,6 +92,63 @@ def test_no_interrupt_in_time(transport):
     assert seen == [10, 20]
     complete(driver.wait(timeout=200_000))
     check(transport, program)
+
+
+def _begin(transport, commands, latency):
+    """Starts a program of these commands."""
+    memory = transport.allocate(0x8000, 0x1000)
+    memory.set_timing(latency=latency)
+    complete(transport.write_memory(0x8000, b"".join(commands)))
+    complete(Driver(transport).start(0x8000, len(commands), (0x8000, 0x9000)))
+
+
+def test_stop(transport):
+    """A program of billions of cycles ends where the host stops it."""
+    gemm = encode(Opcode.GEMM, k=8190, count=65535, columns=1)
+    _begin(transport, [encode(Opcode.BARRIER), gemm, encode(Opcode.BARRIER)], latency=1)
+    transport.run(2000)
+    driver = Driver(transport)
+    complete(driver.stop())
+    with pytest.raises(AcceleratorFault) as caught:
+        complete(driver.wait(timeout=100))
+    fault = caught.value
+    assert (fault.reason, fault.engine, fault.index) == (FaultReason.HOST_STOP, Engine.SEQUENCER, 2)
+    complete(driver.clear())
+
+
+def test_a_stop_names_the_first_command_that_was_not_dispatched(transport):
+    """In whatever cycle it comes, while commands are dispatched every other cycle."""
+    driver, named = Driver(transport), set()
+    for after in range(40, 110):
+        _begin(transport, [encode(Opcode.VECTOR_WAIT)] * 40, latency=1)
+        transport.run(after)
+        complete(driver.stop())
+        with pytest.raises(AcceleratorFault, match="HOST_STOP") as caught:
+            complete(driver.wait(timeout=100))
+        assert caught.value.index == complete(driver.read("commands_done"))
+        named.add(caught.value.index)
+        complete(driver.clear())
+    assert len(named) > 5
+
+
+def test_abandon(transport):
+    """Answers that don't come are given up, and disturb nothing when they come after all."""
+    _begin(transport, [encode(Opcode.BARRIER)] * 3, latency=5000)
+    transport.run(100)
+    driver = Driver(transport)
+    assert not complete(driver.owes_answers())  # it runs
+    complete(driver.stop())
+    transport.run(100)
+    assert complete(driver.owes_answers()) and not transport.interrupt
+    complete(driver.abandon())
+    with pytest.raises(AcceleratorFault, match="HOST_STOP at command 0"):
+        complete(driver.wait(timeout=20))
+    complete(driver.clear())
+    good = gemm_program(CONFIG, [(5, 6, 7)], seed=SEED)
+    transport.allocate(good.base, len(good.before))
+    run(transport, good)
+    check(transport, good)
+    transport.reset()  # all answers may be given up again
 
 
 class _Link:
