@@ -1,10 +1,10 @@
 """Fetches a program from DRAM."""
 
 from amaranth.hdl import Cat, Module, Mux, ResetInserter, Signal
-from amaranth.lib import stream, wiring
+from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from bertha.rtl.axi import Response, read_beat, read_client
+from bertha.rtl.axi import Response, read_client
 from bertha.rtl.dma.signatures import response_reason
 from bertha.rtl.isa import COMMAND_BITS, COMMAND_BYTES, FaultReason
 from bertha.rtl.signatures import INDEX_BITS, EngineCommand, FaultSignature
@@ -24,8 +24,8 @@ class Fetcher(wiring.Component):
     commands than an index can count, MISALIGNED for an address that is no
     multiple of a command, DRAM_WINDOW for a command outside of the window (no burst is issued for
     it), AXI_SLVERR and AXI_DECERR for a bad response, AXI_PROTOCOL for a burst that ends before or after
-    its length. A burst is over when its last beat says so. Beats of no burst are dropped, and fault at
-    once, as does `stray`: AXI_PROTOCOL.
+    its length. A burst is over when its last beat says so. Beats of no burst are dropped; where no burst
+    was wrong before, they fault at once, AXI_PROTOCOL.
 
     Ports
     -----
@@ -40,7 +40,7 @@ class Fetcher(wiring.Component):
     window_base, window_limit : In
     dram : Out(read_client)
     stray : In(1)
-        Somebody else got an answer that belongs to no burst.
+        Somebody else got an answer that belongs to no burst: AXI_PROTOCOL, at once.
     o : Out(stream of EngineCommand)
     fault : Out(FaultSignature)
     index : Out
@@ -87,7 +87,8 @@ class Fetcher(wiring.Component):
         burst_beats = min(command_beats, config.burst_beats)
         burst_bytes = burst_beats * config.axi_data_bytes
         capacity = _PREFETCHED_COMMANDS * command_beats
-        beats = Queue(read_beat(config), capacity, buffered=True)
+        beat_layout = data.StructLayout({"data": beat_bits, "resp": Response})
+        beats = Queue(beat_layout, capacity, buffered=True)
         m.submodules.beats = ResetInserter(self.abandon)(beats)
 
         # Bursts: each is checked in one cycle and issued in the next ones.
@@ -105,7 +106,6 @@ class Fetcher(wiring.Component):
             self.idle.eq(~self.reading & (beats.level == 0)),
             self.reading.eq(coming != 0),
         ]
-        m.d.sync += coming.eq(coming + do_issue - (beats.i.valid & beats.i.payload.last))
         m.d.sync += room.eq(room - Mux(do_issue, burst_beats, 0) + do_beat)
         with m.If(do_issue):
             m.d.sync += [
@@ -125,24 +125,37 @@ class Fetcher(wiring.Component):
                 ),
             ]
 
+        # A beat whose `last` is wrong for its place in the burst goes on as one with a bad response. There is
+        # room for every beat, but for what follows in a burst that is too long.
+        beat, r = Signal(range(max(burst_beats, 2))), self.dram.r
+        arrives, broken, unasked = Signal(), Signal(), Signal()
+        wrong = r.payload.last != (beat == burst_beats - 1)
+        m.d.comb += [
+            r.ready.eq(1),
+            arrives.eq(r.valid & self.reading),
+            unasked.eq(self.stray | (r.valid & ~self.reading & ~broken)),
+            beats.i.valid.eq(arrives),
+            beats.i.payload.data.eq(r.payload.data),
+            beats.i.payload.resp.eq(
+                Mux(wrong & (r.payload.resp == Response.OKAY), Response.EXOKAY, r.payload.resp)
+            ),
+        ]
+        m.d.sync += coming.eq(coming + do_issue - (arrives & r.payload.last))
+        with m.If(arrives):
+            m.d.sync += [beat.eq(Mux(r.payload.last, 0, beat + 1)), broken.eq(broken | wrong)]
+
         # Beats are shifted into the command.
         command = Signal(COMMAND_BITS)
         gathered = Signal(range(command_beats + 1))
         length = Signal(INDEX_BITS)
-        ends, failed, error, starved, unasked = Signal(), Signal(), Signal(), Signal(), Signal()
+        failed, error, starved = Signal(), Signal(), Signal()
         m.d.comb += [
-            # There is room but for the beats of a burst that is too long, which fault before they are missed.
-            beats.i.valid.eq(self.dram.r.valid & self.reading),
-            beats.i.payload.eq(self.dram.r.payload),
-            self.dram.r.ready.eq(1),
-            unasked.eq(self.stray | (self.dram.r.valid & ~self.reading)),
             self.o.valid.eq(gathered == command_beats),
             self.o.payload.body.eq(command),
             self.o.payload.index.eq(self.index),
             beats.o.ready.eq(~self.o.valid | failed | self.abort),
             do_beat.eq(beats.o.valid & beats.o.ready),
-            ends.eq((gathered & (burst_beats - 1)) == burst_beats - 1),
-            error.eq(do_beat & ((beats.o.payload.resp != Response.OKAY) | (beats.o.payload.last != ends))),
+            error.eq(do_beat & (beats.o.payload.resp != Response.OKAY)),
             starved.eq(checked & ~inside & self.idle & ~self.o.valid),
             self.finished.eq(self.index == length),
         ]
@@ -188,6 +201,8 @@ class Fetcher(wiring.Component):
                 length.eq(length_now),
                 failed.eq(0),
                 room.eq(capacity),
+                beat.eq(0),
+                broken.eq(0),
             ]
         with m.If(self.abandon):
             m.d.sync += coming.eq(0)
