@@ -15,6 +15,11 @@ def test_presets():
     assert preset("edge16") == Config()
 
 
+def test_writes_are_not_bufferable():
+    """Their response comes from where the data end up: normal, non-cacheable, non-bufferable memory."""
+    assert {c.axi_write_cache for c in PRESETS.values()} == {0b0010}
+
+
 @pytest.mark.parametrize(
     "name, value, words",
     [
@@ -25,6 +30,9 @@ def test_presets():
         ("scratchpad_banks", 1, "scratchpad_banks must be from 2 to 32, not 1"),
         ("axi_data_bits", 512, "axi_data_bits must be at most one scratchpad line"),
         ("axi_addr_bits", 65, "axi_addr_bits must be from 16 to 64, not 65"),
+        ("axi_write_cache", 16, "axi_write_cache must be from 0 to 15, not 16"),
+        ("axi_read_cache", 0b0101, "axi_read_cache must have bit 1 .modifiable. set where .*, not 0b0101"),
+        ("axi_prot", 8, "axi_prot must be from 0 to 7, not 8"),
         ("burst_beats", 512, "burst_beats must be from 4 to 256, not 512"),
         ("outstanding_bursts", 0, "outstanding_bursts must be from 1 to 64, not 0"),
         ("queue_depth", 1, "queue_depth must be from 2 to 64, not 1"),

@@ -248,31 +248,39 @@ def _check_outside(memory, program, place):
 
 @pytest.mark.parametrize("name", ["load", "fetch", "store"])
 def test_an_answer_under_another_id(chip, name):
-    """It belongs to no burst: dropped, and the program stops. The answer itself is still owed."""
+    """It belongs to no burst: dropped, and the program is stopped. The true answer is still owed."""
     case = fault_program(chip.config, f"{name}_slverr")
     memory = chip.load(case.program, latency=25)
     memory.add_misdeed(Misdeed.OTHER_ID, *case.error)
-    _owes(chip, case.program)
+    _stop_without_answers(chip, case.program)
     _check_outside(memory, case.program, case.error)
     chip.run_good()
+    chip.transport.reset()
 
 
 @pytest.mark.parametrize("name", ["load", "fetch"])
 def test_a_read_burst_without_an_end(chip, name):
-    """A burst is over at its RLAST: without one the bus owes it."""
+    """A burst is over at its RLAST: without one, that is still owed."""
     case = fault_program(chip.config, f"{name}_slverr")
     memory = chip.load(case.program, latency=25)
     memory.add_misdeed(Misdeed.LAST_MISSING, *case.error)
-    _owes(chip, case.program)
+    _stop_without_answers(chip, case.program)
     check(memory, case.program)
     chip.run_good()
+    chip.transport.reset()
 
 
-def _owes(chip, program):
-    """Runs a program that is stopped but whose answers never come, and resets the accelerator."""
-    complete(chip.driver.start(program.address, program.commands, program.window))
+def _stop_without_answers(chip, program):
+    """Runs a program that is stopped, but to which the bus owes answers for ever; gives them up."""
+    driver = chip.driver
+    complete(driver.start(program.address, program.commands, program.window))
     chip.transport.run(3000)
     assert not chip.transport.interrupt
-    assert complete(chip.driver.read("status")) == 1
-    assert FaultReason(complete(chip.driver.read("error_reason"))) == FaultReason.AXI_PROTOCOL
-    chip.transport.reset()
+    assert complete(driver.read("status")) == 0b1001  # busy, and owed something
+    complete(driver.write("control", 8))
+    chip.transport.run(10)
+    assert chip.transport.interrupt
+    assert complete(driver.read("status")) == 0b0100
+    assert FaultReason(complete(driver.read("error_reason"))) == FaultReason.AXI_PROTOCOL
+    complete(driver.write("irq_status", 1))
+    complete(driver.clear())

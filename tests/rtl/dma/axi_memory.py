@@ -15,7 +15,7 @@ class AxiMemory:
 
     Asserts that bursts are whole beats, INCR, within 4 KiB and `window`, that payloads are stable
     while they wait, that `wlast` is where it must be, and that strobes are all or nothing. Read
-    bursts of different IDs come back in any order, never interleaved, and must always be taken at once.
+    beats of different IDs come back in any order, interleaved, and must always be taken at once.
 
     Parameters
     ----------
@@ -31,6 +31,8 @@ class AxiMemory:
         Of `tests.rtl.streams.PATTERNS`: how willing each channel is.
     errors : dict of int to int
         Response by address of the beat it concerns.
+    ends : dict of int to int
+        Beats that the read burst with this first address has too many, or too few where negative.
     """
 
     def __init__(self, axi, config, *, size, window, base=0, latency=(1, 12), pattern="often", seed=0):
@@ -41,13 +43,13 @@ class AxiMemory:
         self.latency = latency
         self.data = bytearray(random.Random(seed).randbytes(size))
         self.errors = {}
+        self.ends = {}
         self.cycle = 0
         self.written = set()
         self.bursts = []
         self._random = random.Random(seed + 1)
         self._pace = {name: Pace(pattern, seed + n) for n, name in enumerate(("ar", "r", "aw", "w", "b"))}
         self._reads = {}
-        self._reading = None
         self._writes = deque()
         self._responses = deque()
         self._early_beats = deque()
@@ -56,9 +58,7 @@ class AxiMemory:
     @property
     def quiet(self):
         """Nothing is owed to the manager or by it."""
-        return not (
-            any(self._reads.values()) or self._reading or self._writes or self._responses or self._early_beats
-        )
+        return not (any(self._reads.values()) or self._writes or self._responses or self._early_beats)
 
     def _due(self):
         return self.cycle + self._random.randint(*self.latency)
@@ -98,6 +98,10 @@ class AxiMemory:
         size = self.config.axi_data_bytes
         ready = {"ar": 0, "aw": 0, "w": 0}
         r_beat = b_beat = None
+        for channel, cache in (("aw", self.config.axi_write_cache), ("ar", self.config.axi_read_cache)):
+            assert ctx.get(getattr(axi, channel + "cache")) == cache
+            assert ctx.get(getattr(axi, channel + "prot")) == self.config.axi_prot
+            assert ctx.get(getattr(axi, channel + "lock")) == 0
         while True:
             (
                 _,
@@ -143,6 +147,8 @@ class AxiMemory:
             self._check_stable("w", wvalid, ready["w"], (wdata, wstrb, wlast))
             if arvalid and ready["ar"]:
                 beats = self._check_burst(*ar[:4])
+                change = self.ends.get(beats[0], 0)
+                beats = beats[:change] if change < 0 else beats + beats[-1:] * change
                 self._reads.setdefault(ar[4], deque()).append((self._due(), deque(beats)))
             if awvalid and ready["aw"]:
                 beats = self._check_burst(*aw[:4])
@@ -158,18 +164,16 @@ class AxiMemory:
                     self._writes.popleft()
                     due = max(self._due(), self._responses[-1][0] if self._responses else 0)
                     self._responses.append((due, self._response(addrs), number))
-            assert rready or not r_beat, "read data are held up"
-            r_beat = None
+            assert rready or not r_beat or self.ends, "read data are held up"
+            if rready:
+                r_beat = None
             if b_beat and bready:
                 b_beat = None
 
-            if not self._reading:
-                heads = [i for i, reads in self._reads.items() if reads and reads[0][0] <= self.cycle]
-                if heads:
-                    chosen = self._random.choice(heads)
-                    self._reading = (chosen, self._reads[chosen].popleft()[1])
-            if not r_beat and self._reading and self._pace["r"].willing():
-                number, left = self._reading
+            heads = [i for i, reads in self._reads.items() if reads and reads[0][0] <= self.cycle]
+            if not r_beat and heads and self._pace["r"].willing():
+                number = self._random.choice(heads)
+                left = self._reads[number][0][1]
                 addr = left.popleft()
                 at = addr - self.base
                 r_beat = (
@@ -179,7 +183,7 @@ class AxiMemory:
                     not left,
                 )
                 if not left:
-                    self._reading = None
+                    self._reads[number].popleft()
             answers = not b_beat and self._responses and self._responses[0][0] <= self.cycle
             if answers and self._pace["b"].willing():
                 b_beat = self._responses.popleft()[1:]

@@ -15,7 +15,14 @@ CONFIGS = {
     "tiny4": TINY,
     "edge8": EDGE,
     "edge8-128": EDGE.replace(axi_data_bits=128, burst_beats=1, outstanding_bursts=1),
-    "edge8-32": EDGE.replace(axi_data_bits=32, burst_beats=256, outstanding_bursts=3),
+    "edge8-32": EDGE.replace(
+        axi_data_bits=32,
+        burst_beats=256,
+        outstanding_bursts=3,
+        axi_write_cache=0b1111,
+        axi_read_cache=0b1010,
+        axi_prot=0b011,
+    ),
     "tiny4-wide": TINY.replace(axi_addr_bits=64, burst_beats=16, outstanding_bursts=2),
 }
 OPCODES = (Opcode.LOAD, Opcode.STORE)
@@ -301,6 +308,47 @@ def test_bus_errors_name_the_command(opcode, response, reason, beat):
         if opcode is Opcode.LOAD:
             assert harness.lines[bad_line:] == before[bad_line:]
         await ctx.tick().repeat(20)
+        assert len(harness.faults) == 1
+
+    simulate(harness, bench)
+
+
+@pytest.mark.parametrize("change", [-39, -1, 1, 90])
+def test_a_read_burst_of_the_wrong_length_names_the_command(change):
+    """Nothing of it is written from where it is wrong, nothing follows, and then the engine works again."""
+    harness = Harness(EDGE, seed=5)
+    loads = [
+        transfer(
+            Opcode.LOAD,
+            lines=20,  # a burst of 40 beats
+            dram_addr=0x1000 + number * 20 * EDGE.line_bytes,
+            scratchpad_addr=20 * number,
+            post1=semaphore(number),
+        )
+        for number in range(6)
+    ]
+    harness.memory.ends[0x1000 + 3 * 20 * EDGE.line_bytes] = change
+    right = 60 + (40 + min(change, 0) - 1) // 2  # the last beat before the end is wrong
+    before = list(harness.lines)
+
+    async def bench(ctx):
+        for number, load in enumerate(loads):
+            harness.give(LOAD, number, load)
+        await ctx.tick().until(harness.dut.fault[LOAD].valid)
+        harness.dut.set_all(ctx, "abort", 1)
+        harness.reset_models()
+        await harness.until_idle(ctx)
+        harness.dut.set_all(ctx, "abort", 0)
+        assert harness.faults == [(LOAD, FaultReason.AXI_PROTOCOL, 3)]
+        assert {number for _, number, *_ in harness.posts} <= {0, 1, 2}
+        dram = harness.dram(0x1000, 120)
+        assert all(line in pair for line, *pair in zip(harness.lines[:right], before, dram))
+        assert harness.lines[right:] == before[right:]
+        harness.memory.ends.clear()
+        for number, load in enumerate(loads):
+            harness.give(LOAD, number, load)
+        await harness.until_idle(ctx)
+        assert harness.lines[:120] == dram
         assert len(harness.faults) == 1
 
     simulate(harness, bench)
