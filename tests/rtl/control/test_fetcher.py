@@ -64,7 +64,14 @@ class Harness:
     def run(self, bench):
         simulator = Simulator(self.dut)
         simulator.add_clock(1e-6)
+
+        async def guard(ctx):
+            for _ in range(4000):
+                await ctx.tick()
+            raise TimeoutError("not finished after 4000 cycles")
+
         simulator.add_testbench(bench)
+        simulator.add_testbench(guard, background=True)
         simulator.add_testbench(self.memory, background=True)
         simulator.add_testbench(self.watch, background=True)
         simulator.run()
