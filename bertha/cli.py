@@ -62,10 +62,13 @@ def main(arguments=None):
     chosen = next((argument for argument in arguments if not argument.startswith("-")), None)
     try:
         with _ended_by(signal.SIGTERM, signal.SIGHUP):
-            options = _parser(chosen).parse_args(arguments)
+            try:
+                options = _parser(chosen).parse_args(arguments)
+            except SystemExit:  # help or an error has been printed
+                _flush()
+                raise
             code = options.run(options)
-            if sys.stdout:
-                sys.stdout.flush()
+            _flush()
             return code
     except UserError as error:
         return _fail(2, str(error))
@@ -84,6 +87,11 @@ def main(arguments=None):
         return _fail(128 + signal.SIGINT, "interrupted")
     except _Ended as end:
         return _fail(128 + end.args[0], "told to end")
+
+
+def _flush():
+    if sys.stdout:
+        sys.stdout.flush()
 
 
 def _drop_output():

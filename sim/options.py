@@ -64,6 +64,8 @@ def check_options(options) -> None:
         If an option breaks its rule.
     """
     preset(options.preset)
+    if not str(options.model):
+        raise UserError(f"model must be a name or a folder, not {options.model!r}")
     _check_integer("layer", options.layer)
     _check_integer("seq", options.seq)
     if options.seq < 1:

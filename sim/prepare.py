@@ -55,14 +55,6 @@ def _checked_encoder(options):
         raise UserError(
             f"layer must be from 0 to {encoder.layers - 1} in {options.model}, not {options.layer}"
         )
-    hidden, ffn = encoder.config.hidden_size, encoder.config.intermediate_size
-    names = ("projections", "output", "intermediate", "down")
-    for name, count, channels in zip(names, options.duplicates, (hidden, hidden, hidden, ffn), strict=True):
-        if count > channels:
-            raise UserError(
-                f"duplicates of {name} must be at most its {channels} input channels in {options.model}, "
-                f"not {count}"
-            )
     return encoder
 
 

@@ -223,11 +223,15 @@ def _sequence_table(report):
 
 def _tokens(report):
     """How many tokens were real; what the user's text lost or was filled up with."""
-    padding = f"{report.padding:,} are padding" if report.padding else "no padding"
+    padding = "no padding"
+    if report.padding:
+        padding = f"{report.padding:,} {'is' if report.padding == 1 else 'are'} padding"
     lost = ""
     if report.truncated:
-        whose = "the text was" if len(report.sequences) == 1 else f"{report.truncated} sequences were"
-        lost = f"; {whose} truncated to {report.seq} tokens"
+        whose = f"{report.truncated} of {len(report.sequences)} sequences truncated"
+        if len(report.sequences) == 1:
+            whose = "the text was truncated"
+        lost = f"; {whose} to {report.seq} token{'s' * (report.seq > 1)}"
     return f"{report.tokens:,} real of {report.tokens + report.padding:,}, {padding}{lost}"
 
 

@@ -66,12 +66,19 @@ def run_layer(options, console):
 
 
 def _announcement(options, sequences):
-    count = "1 sequence" if len(sequences) == 1 else f"{len(sequences)} sequences"
+    def counted(number, what):
+        return f"{number:,} {what}{'' if number == 1 else 's'}"
+
     real = sum(sequence.sentence.tokens for sequence in sequences)
     return (
-        f"simulating {count} of {options.seq} tokens ({real} real of {len(sequences) * options.seq}) "
-        f"on {options.preset}"
+        f"simulating {counted(len(sequences), 'sequence')} of {counted(options.seq, 'token')} on {options.preset} "
+        f"({real:,} real of {len(sequences) * options.seq:,})"
     )
+
+
+def _printable(text):
+    """The text without what a terminal would take for a command."""
+    return "".join(char if char.isprintable() else " " for char in text).strip()
 
 
 def _compare(prepared, sequence, outcome):
@@ -87,7 +94,7 @@ def _compare(prepared, sequence, outcome):
     tokens, mask = sequence.sentence.tokens, sequence.sentence.mask
     macs = sum(command.macs(mask) for command in prepared.program.commands)
     figures = {
-        "name": sequence.sentence.text[:60] or "random tokens",
+        "name": _printable(sequence.sentence.text[:60]) or "random tokens",
         "tokens": tokens,
         "padding": len(mask) - tokens,
         "truncated": sequence.sentence.truncated,

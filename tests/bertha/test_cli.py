@@ -1,5 +1,6 @@
 """However a command ends, it is told in one sentence, and nothing is left running."""
 
+import shutil
 import signal
 import subprocess
 import sys
@@ -10,7 +11,9 @@ import pytest
 
 from bertha.cli import main
 from bertha.folders import BUILD
+from bertha.rtl.config import preset
 from bertha.sim import prepare
+from bertha.sim.build import build
 
 BERTHA = [sys.executable, "-m", "bertha"]
 LAYER = ["--model", "reduced", "--preset", "tiny4", "--seq", "60"]
@@ -48,13 +51,18 @@ def test_a_signal_ends_the_simulation_too(number, code, sentence):
     """It reaches the command only, not its group; a run of millions of cycles ends at once."""
     latency = 100_000 - number  # a run, and so a folder, of its own
     folder = BUILD / "sim" / f"reduced-layer0-s60-tiny4-latency{latency}"
-    folder.mkdir(parents=True, exist_ok=True)
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
     (folder / "report.json").write_text("an old report")
+    build(preset("tiny4"))
     process = start("sim", *LAYER, "--latency", str(latency))
-    assert wait_until(lambda: (folder / "progress").exists() or process.poll() is not None)
-    assert running_in(folder)
-    process.send_signal(number)
-    _, errors = process.communicate(timeout=60)
+    try:
+        assert wait_until(lambda: (folder / "progress").exists() or process.poll() is not None)
+        assert running_in(folder)
+        process.send_signal(number)
+        _, errors = process.communicate(timeout=60)
+    finally:
+        process.kill()
     assert (process.returncode, errors) == (code, sentence)
     assert not running_in(folder)
     assert not (folder / "report.json").exists()

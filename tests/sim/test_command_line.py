@@ -69,11 +69,11 @@ def test_unknown_preset(refused):
         (["--duplicates", "a,b"], "--duplicates must be integers such as 0,0,4,4, not 'a,b'"),
         (
             ["--duplicates", "33,0,0,0"],
-            "duplicates of projections must be at most its 32 input channels in reduced, not 33",
+            "duplicates of projections must be at most its 32 channels, not 33",
         ),
         (
             ["--duplicates", "0,0,0,65"],
-            "duplicates of down must be at most its 64 input channels in reduced, not 65",
+            "duplicates of down must be at most its 64 channels, not 65",
         ),
         (["--nonsense"], "unrecognized arguments: --nonsense"),
     ],
@@ -92,12 +92,17 @@ def test_options(refused, arguments, message):
         (["accuracy", "--sentences", "0"], "--sentences must be an integer from 1 to 9999, not 0"),
         (
             ["accuracy", "--model", "reduced", "--layers", "0", "2"],
-            "layers must be from 0 to 1 in reduced, not 2",
+            "layer must be from 0 to 1 in reduced, not 2",
         ),
         (
             ["accuracy", "--model", "reduced", "--duplicates", "1,2,3"],
             "duplicates must be four numbers from 0 such as 0,0,4,4, not '1,2,3'",
         ),
+        (
+            ["accuracy", "--model", "reduced", "--duplicates", "0,0,0,0", "0,33,0,0"],
+            "duplicates of output must be at most its 32 channels, not 33",
+        ),
+        (["sim", "--model", ""], "model must be a name or a folder, not ''"),
         (["verilog", "--preset", "huge"], "preset must be one of tiny4, edge8, edge16, server32, not 'huge'"),
         (["fpga", "report", "--preset", "huge"], "preset must be one of tiny4, edge8"),
         (["simm"], "invalid choice: 'simm'"),

@@ -1,6 +1,8 @@
 """Encoder layers through the whole flow: every byte equals the integer model, PyTorch is close."""
 
 import json
+import re
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -141,6 +143,23 @@ def test_minilm_layer_on_edge16():
     # Every byte on the bus belongs to an operation or to the program's own commands.
     moved = sum(item["dram_bytes"] for item in written["ops"])
     assert 0 < report.dram_bytes_read + report.dram_bytes_written - moved < 100_000
+
+
+def test_strange_text_is_printed_as_it_is(tmp_path, capsys):
+    """Markup, control characters, Windows' line ends, a folder with a space: a sentence is a sentence."""
+    folder = tmp_path / "my [texts]"
+    folder.mkdir()
+    (folder / "a b.txt").write_bytes(b"\xef\xbb\xbfA [/b] film.\r\n\r\nBell\x07 and \x1b[31mred.\r\n")
+    arguments = ["--preset", "edge8", "--seq", "3", "--text", str(folder / "a b.txt")]
+    assert main(["sim", *arguments]) == 0
+    text = capsys.readouterr().out
+    assert "cycles from the doorbell (A [/b] film.)" in text
+    assert "\x1b" not in text and "\x07" not in text
+    assert "6 real of 6, no padding; 2 of 2 sequences truncated to 3 tokens" in text
+    path = Path(re.search(r"^report +(.+)$", text, re.M)[1])
+    report = json.loads(path.read_text(encoding="utf-8"))
+    assert [item["name"] for item in report["sequences"]] == ["A [/b] film.", "Bell  and  [31mred."]
+    assert report["truncated"] == 2
 
 
 def test_padded_sentences(tmp_path):

@@ -153,7 +153,9 @@ def test_padding_and_truncation_are_told():
     assert "no padding; the text was truncated to 8 tokens" in printed(replace(report(), truncated=1))
     one = report()
     several = replace(one, sequences=2 * one.sequences, tokens=12, padding=4, truncated=2)
-    assert "12 real of 16, 4 are padding; 2 sequences were truncated to 8 tokens" in printed(several)
+    assert "12 real of 16, 4 are padding; 2 of 2 sequences truncated to 8 tokens" in printed(several)
+    several = replace(several, tokens=15, padding=1, truncated=1, seq=1)
+    assert "15 real of 16, 1 is padding; 1 of 2 sequences truncated to 1 token\n" in printed(several)
 
 
 def test_text_is_no_markup():
