@@ -28,6 +28,7 @@ _UNUSED_SECONDS = 24 * 3600  # what nobody used for so long is removed
 _VERILATOR_FLAGS = [
     "--cc",
     "--vpi",
+    "-no-MMD",  # nothing is built twice in a folder, and make takes no spaces in a dependency
     "--no-timing",
     "-O3",
     "--x-assign",
@@ -252,7 +253,7 @@ def _build(verilog, parameters, simulation, notify):
             (folder / name).symlink_to(target)
     sources = [f"../{'hdl' if path.parent == _HDL else 'verilog'}/{path.name}" for path in verilog]
     command = [
-        verilator.executable,
+        *verilator.command,
         *_VERILATOR_FLAGS,
         "--Mdir",
         ".",

@@ -26,7 +26,7 @@ class Verilator:
 
     Attributes
     ----------
-    executable : str
+    command : list of str
     version : str
     root : Path or None
         Folder with its own files, if it must be told of it.
@@ -34,8 +34,8 @@ class Verilator:
         Variables that `make` must get on its command line with this Verilator's makefiles.
     """
 
-    def __init__(self, executable, version, *, root=None, make_variables=()):
-        self.executable = executable
+    def __init__(self, command, version, *, root=None, make_variables=()):
+        self.command = command
         self.version = version
         self.root = root
         self.make_variables = list(make_variables)
@@ -66,7 +66,8 @@ def _packaged():
         "CFG_CXXFLAGS_PCH_I=-include",
     ]
     return Verilator(
-        str(root / "bin" / "verilator"),
+        # Past its Perl wrapper, which can't be in a folder with a space, but with as large a stack as from it.
+        ["sh", "-c", 'ulimit -s unlimited 2>/dev/null; exec "$0" "$@"', str(root / "bin" / "verilator_bin")],
         importlib.metadata.version("verilator"),
         root=root,
         make_variables=make_variables,
@@ -89,7 +90,7 @@ def find_verilator() -> Verilator:
         version = _version_of(text)
         newer = packaged is None or version > _version_of(packaged.version)
         if newer and version >= OLDEST_VERILATOR:
-            return Verilator(own, text.strip())
+            return Verilator([own], text.strip())
     if packaged is None:
         raise ToolError("Verilator is missing: neither PATH nor this Python has it (try `make setup`)")
     for program in ("g++", "make", "perl"):

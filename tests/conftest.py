@@ -10,12 +10,15 @@ for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
 
 from bertha.models.encoder import load_model  # noqa: E402
 from bertha.quantize.quantizer import Settings, quantize_layer  # noqa: E402
+from tests.coverage_pause import pause_in_simulations  # noqa: E402
 from tests.no_skips import (  # noqa: E402, F401 (pytest finds its hooks here)
     pytest_collectreport,
     pytest_runtest_logreport,
     pytest_sessionfinish,
     pytest_terminal_summary,
 )
+
+pause_in_simulations()
 
 
 @pytest.fixture(scope="session")

@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.table import Table
 
 from bertha.arguments import within
+from bertha.commands.sim import table_console
 from bertha.errors import ToolError, UserError
 from bertha.folders import BUILD, PACKAGE
 from bertha.locks import locked
@@ -72,7 +73,7 @@ def run(options) -> int:
             table.add_row(
                 f"{name}, {side} x {side}", *figures(products, side, _cycles(python, products, side))
             )
-    Console().print(table)
+    table_console().print(table)
     return 0
 
 

