@@ -29,7 +29,7 @@ __all__ = [
     "quantize_trace",
 ]
 
-LOWEST_PRE_ACTIVATION = -8.0
+LOWEST_PRE_ACTIVATION = -12.0
 
 LOG2_UNITS = 64 / np.log(2)
 """Score units (1/64 of log2) in one natural unit."""
