@@ -157,7 +157,8 @@ class Epilogue(wiring.Component):
             self.tile.ready.eq(do_load),
             self.factor_read.slot.eq(self.tile.payload.slot),
         ]
-        m.d.sync += next_known.eq(self.tile.valid & ~do_load)
+        # Right when it is looked at: tiles are loaded N cycles or more apart.
+        m.d.sync += next_known.eq(self.tile.valid)
         with m.If(do_take):
             m.d.sync += [
                 column.eq(Mux(is_last, 0, column + 1)),

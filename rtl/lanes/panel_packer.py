@@ -69,12 +69,13 @@ class PanelPacker(wiring.Component):
         ]
         with m.If(self.wide):
             m.d.comb += [self.line.eq(self.word), self.complete.eq(self.wanted)]
+        # Wide words toggle `half_valid` as well; it means nothing then, and is clear behind the last one.
         # While no half is held, its register means nothing, so it doesn't wait for `enable`.
         with m.If(~half_valid):
             m.d.sync += half.eq(low)
         with m.If(self.enable):
             m.d.sync += [
-                half_valid.eq(~self.final & ~self.wide & (half_valid ^ self.wanted)),
+                half_valid.eq(~self.final & (half_valid ^ self.wanted)),
                 offset.eq(Mux(self.final, 0, offset + self.complete)),
             ]
         return m

@@ -33,7 +33,7 @@ class Lanes(wiring.Component):
     """The datapaths of SOFTMAX, LAYERNORM and QUANTIZE; a word a cycle.
 
     All of it moves as a whole, when the word at the end is taken and the norm record that a word
-    needs is there. A word takes 5 (SOFTMAX), 15 (LAYERNORM) or 6 (QUANTIZE) steps.
+    needs is there. A word takes a step more than the stages of the lanes that it goes through.
 
     Ports
     -----
@@ -82,7 +82,6 @@ class Lanes(wiring.Component):
     def elaborate(self, platform) -> Module:
         m = Module()
         job = self.job
-        record = self.records.payload
         m.submodules.entry = entry = Steps(1)
         m.submodules.exponential = exponential = Steps(SoftmaxLane.stages)
         m.submodules.normalise = normalise = Steps(NormaliseLane.stages)
@@ -112,28 +111,7 @@ class Lanes(wiring.Component):
         for steps in (entry, exponential, normalise, requantise):
             m.d.comb += steps.advance.eq(advance)
 
-        # The rest of the record follows the word from gamma to the end.
-        gamma = Signal(signed(16))
-        carried = [
-            Signal(NormRecord, name=f"record_{stage}", reset_less=True)
-            for stage in range(NormaliseLane.gamma_stage, NormaliseLane.stages)
-        ]
-        for previous, value, step in zip(
-            [record, *carried], carried, normalise.step[NormaliseLane.gamma_stage :]
-        ):
-            with m.If(step):
-                m.d.sync += value.eq(previous)
-        m.d.comb += gamma.eq(carried[0].gamma)
-        rest = data.View(NormRecord, Mux(job.layernorm, Cat(carried[-1]), Cat(record)))
-        mult = Signal(16, reset_less=True)
-        flagged = [Signal(name=f"flagged_{stage}", reset_less=True) for stage in range(RequantiseLane.stages)]
-        with m.If(requantise.step[0]):
-            m.d.sync += mult.eq(rest.mult)
-        for previous, value, step in zip([rest.residue, *flagged], flagged, requantise.step):
-            with m.If(step):
-                m.d.sync += value.eq(previous)
-        m.d.comb += self.o.payload.flagged.eq(flagged[-1])
-
+        at_gamma, at_beta, mult = self._carry_records(m, normalise.step, requantise.step)
         for lane in range(self._config.array_n):
             x = Signal(signed(16), name=f"x_{lane}", reset_less=True)
             with m.If(entry.step):
@@ -155,12 +133,12 @@ class Lanes(wiring.Component):
                 norm.n.eq(job.words),
                 norm.sum.eq(self.moments[lane].sum),
                 norm.scale.eq(self.scales[lane]),
-                norm.gamma.eq(gamma),
+                norm.gamma.eq(at_gamma.gamma),
                 norm.gamma_shift.eq(job.gamma_shift),
                 norm.step.eq(normalise.step),
             ]
             m.submodules[f"requantise_{lane}"] = requant = RequantiseLane()
-            shifted = saturate(norm.o + carried[-1].beta, signed(16))
+            shifted = saturate(norm.o + at_beta.beta, signed(16))
             m.d.comb += [
                 requant.y.eq(Mux(job.layernorm, shifted, x)),
                 requant.mult.eq(mult),
@@ -171,3 +149,24 @@ class Lanes(wiring.Component):
                 self.o.payload.residue[lane].eq(requant.residue),
             ]
         return m
+
+    def _carry_records(self, m, normalise, requantise):
+        """Norm records follow their words: those at gamma and at beta, and the multiplier of the one to requantise."""
+        record = self.records.payload
+        carried = [
+            Signal(NormRecord, name=f"record_{stage}", reset_less=True)
+            for stage in range(NormaliseLane.gamma_stage, NormaliseLane.stages)
+        ]
+        for previous, value, step in zip([record, *carried], carried, normalise[NormaliseLane.gamma_stage :]):
+            with m.If(step):
+                m.d.sync += value.eq(previous)
+        rest = data.View(NormRecord, Mux(self.job.layernorm, Cat(carried[-1]), Cat(record)))
+        mult = Signal(16, reset_less=True)
+        with m.If(requantise[0]):
+            m.d.sync += mult.eq(rest.mult)
+        flagged = [Signal(name=f"flagged_{stage}", reset_less=True) for stage in range(RequantiseLane.stages)]
+        for previous, value, step in zip([rest.residue, *flagged], flagged, requantise):
+            with m.If(step):
+                m.d.sync += value.eq(previous)
+        m.d.comb += self.o.payload.flagged.eq(flagged[-1])
+        return carried[0], carried[-1], mult

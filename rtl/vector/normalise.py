@@ -35,8 +35,8 @@ class NormaliseLane(wiring.Component):
         Saturated to 18 bits, which changes nothing after beta is added and 16 bits are left.
     """
 
-    stages = 9
-    gamma_stage = 5
+    gamma_stage = 3 + RoundingShift.latency
+    stages = gamma_stage + 2 + RoundingShift.latency
 
     x: In(signed(16))
     n: In(13)

@@ -28,7 +28,7 @@ class RequantiseLane(wiring.Component):
     word8, residue : Out(signed(8))
     """
 
-    stages = 5
+    stages = 3 + RoundingShift.latency
 
     y: In(signed(16))
     mult: In(16)

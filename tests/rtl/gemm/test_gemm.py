@@ -382,6 +382,28 @@ def test_addresses_outside_of_the_scratchpad(fields):
     check_fault(PRESETS["edge8"], FaultReason.SCRATCHPAD_RANGE, fields)
 
 
+def test_masks_and_residues_come_with_column_records_only():
+    """What the records of tiles before say has no part in a tile without records: all queues have held such ones."""
+    config = PRESETS["tiny4"]
+    n = config.array_n
+    dut = Bench(config)
+    record = {"bias": 0, "mult": 1, "shift": 0, "post_shift": 0, "mask": 1, "residue": 1}
+    dut.put(A, [0x7F7F7F7F7F7F7F7F])
+    dut.put(B, [0x7F7F7F7F7F7F7F7F])
+    dut.put(PARAMS, lines_of_bytes(record_bytes(record) * n, config.line_bytes))
+    fields = {"a_addr": A, "b_addr": B, "param_addr": PARAMS, "columns": n, "k": 2, "residue": 1}
+
+    async def bench(ctx):
+        await dut.command(ctx, 0, **fields, count=6, params=1, c_addr=C, residue_addr=RESIDUE)
+        await dut.command(ctx, 1, **fields, count=1, mult=1, c_addr=C + n, residue_addr=RESIDUE + n)
+        await dut.until_idle(ctx)
+
+    dut.run(bench, timeout=2000)
+    assert read8(dut.memory.lines, C, n, n) == [[-128] * n] * n
+    assert read8(dut.memory.lines, C + n, n, n) == [[127] * n] * n
+    assert {addr for addr in dut.memory.written if addr >= RESIDUE} == {RESIDUE, RESIDUE + 1}
+
+
 @pytest.mark.parametrize("c_addr", [(1 << 23) - 3, (1 << 24) - 3])
 def test_results_that_leave_the_largest_scratchpad_do_not_wrap(c_addr):
     """Half of all addresses are outside of it: the line that would wrap comes long after the fault."""
