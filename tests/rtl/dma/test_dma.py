@@ -351,7 +351,7 @@ def test_a_read_burst_of_the_wrong_length_names_the_command(change):
         assert harness.lines[:120] == dram
         assert len(harness.faults) == 1
 
-    simulate(harness, bench)
+    simulate(harness, bench, 4_000)
 
 
 @pytest.mark.parametrize("after", [3, 25, 71, 230])
