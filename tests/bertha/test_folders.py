@@ -36,7 +36,6 @@ def test_an_installed_package_builds_in_the_users_cache(tmp_path):
         ("bertha.commands.scalesim", ["scalesim"]),
         ("bertha.fpga.report", ["fpga", "report", "--preset", "tiny4", "--component", "row_slots"]),
         ("bertha.sim.prepare", ["sim", "--model", "reduced", "--preset", "tiny4", "--seq", "4"]),
-        ("bertha.commands.compile", ["compile", "--model", "reduced", "--preset", "tiny4", "--seq", "4"]),
     ],
 )
 @pytest.mark.filterwarnings("ignore::amaranth.hdl.UnusedElaboratable")

@@ -199,7 +199,7 @@ def test_pack_only_stops_after_packing(options, called, line, tools, tmp_path, m
     ("arguments", "sentence"),
     [
         (["--preset", "edge7"], "preset must be one of tiny4, edge8, edge16, server32, not 'edge7'"),
-        (["--component", "cache"], "component must be one of top, gemm, "),
+        (["--component", "cache"], "component must be one of top, "),
         (["--seed", "-1"], "seed must be from 0 to 2147483647, not -1"),
         (["--seed", str(2**31)], "seed must be from 0 to 2147483647, not 2147483648"),
         (["--seed", "one"], "--seed must be an integer, not 'one'"),
