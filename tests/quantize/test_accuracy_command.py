@@ -7,6 +7,14 @@ from bertha.cli import main
 SMALL = ["accuracy", "--model", "reduced", "--layers", "0", "--sentences"]
 
 
+def exit_code(*arguments):
+    """argparse ends the process for what it can't read; the rest returns."""
+    try:
+        return main(["accuracy", *arguments])
+    except SystemExit as end:
+        return end.code
+
+
 def test_seed_chooses_the_sentences(capsys):
     def table(*options):
         assert main([*SMALL, "4", *options]) == 0
@@ -25,6 +33,7 @@ def test_one_sentence_is_enough(capsys):
     [
         (["--sentences", "0"], "--sentences must be an integer from 1 to 9999, not 0"),
         (["--sentences", "-3"], "--sentences must be an integer from 1 to 9999, not -3"),
+        (["--sentences", "10000"], "--sentences must be an integer from 1 to 9999, not 10000"),
         (["--seed", "-1"], "--seed must be an integer from 0 to 4294967295, not -1"),
         (["--layers", "2"], "layer must be from 0 to 1 in reduced, not 2"),
         (["--layers", "0", "-1"], "layer must be from 0 to 1 in reduced, not -1"),
@@ -35,7 +44,7 @@ def test_one_sentence_is_enough(capsys):
     ],
 )
 def test_option_out_of_range(capsys, options, message):
-    assert main(["accuracy", "--model", "reduced", *options]) == 2
+    assert exit_code("--model", "reduced", *options) == 2
     printed = capsys.readouterr()
     assert printed.err.startswith(f"error: {message}") and printed.err.count("\n") == 1
     assert not printed.out
@@ -43,11 +52,5 @@ def test_option_out_of_range(capsys, options, message):
 
 @pytest.mark.parametrize("options", [["--layers"], ["--duplicates"], ["--layers", "x"], ["--seed", "1.5"]])
 def test_option_that_cannot_be_read(capsys, options):
-    with pytest.raises(SystemExit) as stopped:
-        main(["accuracy", "--model", "reduced", *options])
-    assert stopped.value.code == 2 and capsys.readouterr().err.startswith("error: ")
-
-
-def test_more_sentences_than_there_are(capsys):
-    assert main(["accuracy", "--model", "minilm", "--sentences", "9999999"]) == 2
-    assert capsys.readouterr().err.startswith("error: evaluation texts must be from 1 to ")
+    assert exit_code("--model", "reduced", *options) == 2
+    assert capsys.readouterr().err.startswith("error: ")
