@@ -172,7 +172,7 @@ class Harness:
                     active,
                     active_index,
                 ) = values[13 * n : 13 * n + 13]
-                if offered and accepted:
+                if offered and accepted and self.queues[n]:  # none after `reset_models`
                     self.queues[n].popleft()
                 if wait and ready["wait"][n]:
                     self.taken.append((n, *units))
