@@ -77,10 +77,7 @@ def run(command) -> int:
 def install(anew) -> None:
     """Installs what pyproject.toml asks for; `anew` begins with an empty environment."""
     pip = [str(PYTHON), "-m", "pip", "install", "-qq", "--disable-pip-version-check"]
-    steps = [
-        [*pip, "--upgrade", "pip>=25.1"],
-        [*pip, "--editable", f".[{EXTRAS}]"],
-    ]
+    steps = [[*pip, "--upgrade", "pip>=25.1"], [*pip, "--editable", f".[{EXTRAS}]"]]
     if anew:
         if ENVIRONMENT.is_symlink() or ENVIRONMENT.is_file():
             ENVIRONMENT.unlink()

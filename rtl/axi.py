@@ -50,10 +50,7 @@ def write_beat(config):
 def read_client(config):
     """Signature of someone who reads bursts from DRAM, as that client sees it."""
     return wiring.Signature(
-        {
-            "ar": Out(stream.Signature(burst_address(config))),
-            "r": In(stream.Signature(read_beat(config))),
-        }
+        {"ar": Out(stream.Signature(burst_address(config))), "r": In(stream.Signature(read_beat(config)))}
     )
 
 

@@ -125,11 +125,6 @@ class Config:
     # bank holds at one address: two 8-bit words or one 16-bit word.
 
     @property
-    def word_bytes(self):
-        """Bytes of an 8-bit panel word (N)."""
-        return self.array_n
-
-    @property
     def line_bytes(self):
         """Bytes of a scratchpad line (2 · N)."""
         return 2 * self.array_n
@@ -173,11 +168,6 @@ class Config:
     def slot_bits(self):
         """Bits of a row-slot number."""
         return (self.row_slots - 1).bit_length()
-
-    @property
-    def semaphore_bits(self):
-        """Bits of a semaphore number."""
-        return (self.semaphores - 1).bit_length()
 
 
 PRESETS = {

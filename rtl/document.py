@@ -50,8 +50,7 @@ def tables():
     for opcode in Opcode:
         lines += [f"### `{opcode.name}` ({int(opcode):#04x}, {opcode.engine.name.lower()})", ""]
         lines += _table(
-            ("bits", "field", "meaning"),
-            [(_bits(f), f"`{f.name}`", f.doc) for f in COMMANDS[opcode]],
+            ("bits", "field", "meaning"), [(_bits(f), f"`{f.name}`", f.doc) for f in COMMANDS[opcode]]
         )
     return "\n".join(lines).rstrip() + "\n"
 

@@ -47,9 +47,7 @@ class Bertha(wiring.Component):
                 "s_axil": In(axi4_lite_signature(addr_bits=ADDRESS_BITS)),
                 "m_axi": Out(
                     axi4_signature(
-                        addr_bits=config.axi_addr_bits,
-                        data_bits=config.axi_data_bits,
-                        id_bits=Dma.ID_BITS,
+                        addr_bits=config.axi_addr_bits, data_bits=config.axi_data_bits, id_bits=Dma.ID_BITS
                     )
                 ),
                 "irq": Out(1),

@@ -11,15 +11,7 @@ from bertha.quantize import quantizer, unit_errors
 
 __all__ = ["layer_agreement"]
 
-COLUMNS = (
-    "duplicates",
-    "cosine mean",
-    "cosine min",
-    "SNR dB",
-    "largest error",
-    "tokens",
-    "accumulator bits",
-)
+COLUMNS = ("duplicates", "cosine mean", "cosine min", "SNR dB", "largest error", "tokens", "accumulator bits")
 
 
 def layer_agreement(encoder, index, layer, sentences):

@@ -30,9 +30,7 @@ def check_fields(number, command, config, window) -> None:
     def require_words(name, most=1 << 16):
         words = get(name)
         require(
-            f"{name} must be even, from 2 to {most}",
-            words >= 2 and words % 2 == 0 and words <= most,
-            words,
+            f"{name} must be even, from 2 to {most}", words >= 2 and words % 2 == 0 and words <= most, words
         )
 
     try:

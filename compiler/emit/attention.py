@@ -112,12 +112,7 @@ class _Attention:
         base = self.slots + (head % e.plan.factor_sets) * self.factor_slots
         for number, _ in enumerate(e.layout.value[head]):
             panel, line = e.weights.take()
-            e.add(
-                Opcode.FACTORS,
-                f"value.head{head}",
-                src_addr=line + panel.records,
-                slot=base + number,
-            )
+            e.add(Opcode.FACTORS, f"value.head{head}", src_addr=line + panel.records, slot=base + number)
             e.add(
                 Opcode.GEMM,
                 f"value.head{head}",

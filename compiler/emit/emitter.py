@@ -57,14 +57,7 @@ class Emitter:
 
     def load(self, operation, address, line, lines) -> None:
         """Load `lines` consecutive lines from DRAM byte `address`."""
-        self.add(
-            Opcode.LOAD,
-            operation,
-            dram_addr=address,
-            scratchpad_addr=line,
-            lines=lines,
-            rows=1,
-        )
+        self.add(Opcode.LOAD, operation, dram_addr=address, scratchpad_addr=line, lines=lines, rows=1)
         self.commands[-1].dram_bytes = lines * self.config.line_bytes
 
     def load_region(self, operation, region, buffer) -> None:

@@ -62,12 +62,7 @@ def accesses(command, tile, config, *, dram_base, residue_words=None):
             line = get("scratchpad_addr") + row * get("scratchpad_stride")
             address = get("dram_addr") + row * get("dram_stride") - dram_base
             add(line, get("lines"), write=opcode == Opcode.LOAD)
-            add(
-                address // config.line_bytes,
-                get("lines"),
-                write=opcode == Opcode.STORE,
-                space=Space.DRAM,
-            )
+            add(address // config.line_bytes, get("lines"), write=opcode == Opcode.STORE, space=Space.DRAM)
     elif opcode == Opcode.GEMM:
         operand_lines = get("k") // 2
         add(get("a_addr") + tile * get("a_stride"), operand_lines, operand=True)
@@ -86,11 +81,7 @@ def accesses(command, tile, config, *, dram_base, residue_words=None):
         lines = get("columns") if get("out16") else even(get("columns")) // 2
         add(get("c_addr") + tile * get("c_stride"), lines, write=True)
         if get("residue"):
-            add(
-                get("residue_addr") + tile * get("residue_stride"),
-                even(residue_words or 0) // 2,
-                write=True,
-            )
+            add(get("residue_addr") + tile * get("residue_stride"), even(residue_words or 0) // 2, write=True)
     elif opcode == Opcode.SOFTMAX:
         add(get("src_addr"), get("words"))
         add(get("slot"), 1, space=Space.STATISTICS)

@@ -46,11 +46,7 @@ def buffers_of(layout, config, *, attention_panels, residual_panels, block_panel
         "x8": (panels * layout.x.k // 2, 0, attention_end),
         "query": (panels * head_words // 2, 0, attention_end),
         "key": (panels * head_words // 2, 0, attention_end),
-        "value": (
-            tiles_of_head(layout) * panels * n // 2,
-            0,
-            attention_end,
-        ),
+        "value": (tiles_of_head(layout) * panels * n // 2, 0, attention_end),
         "scores": (attention_panels * panels * n, 0, attention_end),
         "probabilities": (attention_panels * keys // 2, 0, attention_end),
         "mask": (layout.mask_lines, 0, attention_end),
@@ -60,16 +56,8 @@ def buffers_of(layout, config, *, attention_panels, residual_panels, block_panel
         "residual": (residual_panels * hidden_words, residual_from, PHASES),
         "attention_norm": (layout.attention_norm.lines, residual_from, PHASES),
         "output_norm": (layout.output_norm.lines, residual_from, PHASES),
-        "middle": (
-            block_panels * layout.middle.k // 2,
-            min(middle_from, 1),
-            PHASES if split else middle_end,
-        ),
-        "hidden": (
-            block_panels * layout.hidden.k // 2,
-            1 if split and sharing else hidden_from,
-            PHASES,
-        ),
+        "middle": (block_panels * layout.middle.k // 2, min(middle_from, 1), PHASES if split else middle_end),
+        "hidden": (block_panels * layout.hidden.k // 2, 1 if split and sharing else hidden_from, PHASES),
     }
 
 

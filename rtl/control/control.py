@@ -100,8 +100,7 @@ class Control(wiring.Component):
             fetcher.stray.eq(self.stray),
             fetcher.addr.eq(Cat(registers.program_addr, registers.program_addr_high)),
             fetcher.length.eq(registers.program_length),
-            fetcher.window_base.eq(self.window.base),
-            fetcher.window_limit.eq(self.window.limit),
+            fetcher.window.eq(self.window),
             self.epoch.eq(supervisor.epoch),
         ]
 

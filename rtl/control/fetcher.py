@@ -7,7 +7,7 @@ from amaranth.lib.wiring import In, Out
 from bertha.rtl.axi import Response, read_client
 from bertha.rtl.dma.signatures import response_reason
 from bertha.rtl.isa import COMMAND_BITS, COMMAND_BYTES, FaultReason
-from bertha.rtl.signatures import INDEX_BITS, EngineCommand, FaultSignature
+from bertha.rtl.signatures import INDEX_BITS, EngineCommand, FaultSignature, window_layout
 from bertha.rtl.stream import Queue
 
 __all__ = ["Fetcher"]
@@ -37,7 +37,7 @@ class Fetcher(wiring.Component):
         Level, until `idle`. Issues nothing more and drops everything.
     abandon : In(1)
         The beats that were asked for won't come.
-    window_base, window_limit : In
+    window : In(window_layout)
     dram : Out(read_client)
     stray : In(1)
         Somebody else got an answer that belongs to no burst: AXI_PROTOCOL, at once.
@@ -66,8 +66,7 @@ class Fetcher(wiring.Component):
                 "length": In(32),
                 "abort": In(1),
                 "abandon": In(1),
-                "window_base": In(config.axi_addr_bits),
-                "window_limit": In(config.axi_addr_bits + 1),
+                "window": In(window_layout(config)),
                 "dram": Out(read_client(config)),
                 "stray": In(1),
                 "o": Out(stream.Signature(EngineCommand)),
@@ -120,8 +119,8 @@ class Fetcher(wiring.Component):
                     ~too_long
                     & ~misaligned
                     & ~burst_addr[-1]
-                    & (burst_addr >= self.window_base)
-                    & (burst_addr + burst_bytes <= self.window_limit)
+                    & (burst_addr >= self.window.base)
+                    & (burst_addr + burst_bytes <= self.window.limit)
                 ),
             ]
 

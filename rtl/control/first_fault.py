@@ -55,10 +55,7 @@ class FirstFault(wiring.Component):
         level = []
         for number in range(self._count):
             candidate = Signal(_candidate, name=f"source_{number}")
-            m.d.comb += [
-                candidate.valid.eq(self.valid[number]),
-                candidate.source.eq(self.source[number]),
-            ]
+            m.d.comb += [candidate.valid.eq(self.valid[number]), candidate.source.eq(self.source[number])]
             level.append(candidate)
         depth = 0
         while len(level) > 1:

@@ -64,10 +64,7 @@ class Sequencer(wiring.Component):
         may_go = Signal()
         m.d.comb += may_go.eq(self.i.valid & checked & ~illegal & ~failed)
         for number, command in enumerate(self.command):
-            m.d.comb += [
-                command.payload.eq(self.i.payload),
-                command.valid.eq(may_go & goes_to[number]),
-            ]
+            m.d.comb += [command.payload.eq(self.i.payload), command.valid.eq(may_go & goes_to[number])]
         m.d.comb += [
             self.i.ready.eq(
                 may_go

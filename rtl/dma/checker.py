@@ -6,7 +6,7 @@ from amaranth.lib.wiring import In, Out
 
 from bertha.rtl.dma.signatures import burst_layout
 from bertha.rtl.isa import FaultReason
-from bertha.rtl.signatures import FaultSignature, fault_reason_bits
+from bertha.rtl.signatures import FaultSignature, fault_reason_bits, window_layout
 from bertha.rtl.stream import Queue, connect_streams
 
 __all__ = ["BurstChecker", "candidate_layout"]
@@ -28,7 +28,7 @@ class BurstChecker(wiring.Component):
     -----
     i : In(stream of candidate_layout)
     o : Out(stream of burst_layout)
-    window_base, window_limit : In
+    window : In(window_layout)
     fault : Out(FaultSignature)
     idle : Out(1)
 
@@ -46,8 +46,7 @@ class BurstChecker(wiring.Component):
             {
                 "i": In(stream.Signature(candidate_layout(config))),
                 "o": Out(stream.Signature(burst_layout(config))),
-                "window_base": In(config.axi_addr_bits),
-                "window_limit": In(config.axi_addr_bits + 1),
+                "window": In(window_layout(config)),
                 "fault": Out(FaultSignature),
                 "idle": Out(1),
             }
@@ -73,7 +72,7 @@ class BurstChecker(wiring.Component):
             m.d.sync += checking.eq(0)
 
         # The comparisons take a cycle of their own. Past the end of the address space, `end` exceeds any limit.
-        outside = (burst.addr < self.window_base) | (checked.end > self.window_limit)
+        outside = (burst.addr < self.window.base) | (checked.end > self.window.limit)
         wrong = checked.reason != FaultReason.NONE
         m.d.sync += [
             faulty.eq(outside | wrong),

@@ -45,9 +45,7 @@ class Dma(wiring.Component):
                 "stray": Out(1),
                 "axi": Out(
                     axi4_signature(
-                        addr_bits=config.axi_addr_bits,
-                        data_bits=config.axi_data_bits,
-                        id_bits=self.ID_BITS,
+                        addr_bits=config.axi_addr_bits, data_bits=config.axi_data_bits, id_bits=self.ID_BITS
                     )
                 ),
             }

@@ -90,10 +90,7 @@ class LoadEngine(wiring.Component):
         connect_streams(m, engine.command, planner.i)
         connect_streams(m, ar.o, self.dram.ar)
         connect_streams(m, self.dram.r, beats.i)
-        m.d.comb += [
-            planner.window_base.eq(self.window.base),
-            planner.window_limit.eq(self.window.limit),
-        ]
+        m.d.comb += planner.window.eq(self.window)
 
         # A burst stays in `flight` until its data have left `beats`, which has room for as many of the
         # longest bursts as `flight` holds.

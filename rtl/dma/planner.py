@@ -8,7 +8,7 @@ from bertha.rtl.dma.checker import BurstChecker
 from bertha.rtl.dma.signatures import burst_layout, burst_lines
 from bertha.rtl.engine.posts import PostPair
 from bertha.rtl.isa import FaultReason, Opcode, command_layout
-from bertha.rtl.signatures import EngineCommand, FaultSignature, fault_reason_bits
+from bertha.rtl.signatures import EngineCommand, FaultSignature, fault_reason_bits, window_layout
 from bertha.rtl.stream import connect_streams
 
 __all__ = ["BurstPlanner"]
@@ -31,7 +31,7 @@ class BurstPlanner(wiring.Component):
     -----
     i : In(stream of EngineCommand)
     o : Out(stream of burst_layout)
-    window_base, window_limit : In
+    window : In(window_layout)
     fault : Out(FaultSignature)
     idle : Out(1)
 
@@ -49,8 +49,7 @@ class BurstPlanner(wiring.Component):
             {
                 "i": In(stream.Signature(EngineCommand)),
                 "o": Out(stream.Signature(burst_layout(config))),
-                "window_base": In(config.axi_addr_bits),
-                "window_limit": In(config.axi_addr_bits + 1),
+                "window": In(window_layout(config)),
                 "fault": Out(FaultSignature),
                 "idle": Out(1),
             }
@@ -81,8 +80,7 @@ class BurstPlanner(wiring.Component):
         count = Signal(range(burst_lines(config) + 1))
         row_ends = Signal()
         m.d.comb += [
-            checker.window_base.eq(self.window_base),
-            checker.window_limit.eq(self.window_limit),
+            checker.window.eq(self.window),
             self.i.ready.eq(~busy),
             self.idle.eq(~busy & checker.idle),
             row_ends.eq(left == count),
@@ -170,7 +168,5 @@ class BurstPlanner(wiring.Component):
         empty = (command.lines == 0) | (command.rows == 0)
         misaligned = (command.dram_addr[:line_shift] | command.dram_stride[:line_shift]).any()
         return Mux(
-            empty,
-            FaultReason.ILLEGAL_COMMAND,
-            Mux(misaligned, FaultReason.MISALIGNED, FaultReason.NONE),
+            empty, FaultReason.ILLEGAL_COMMAND, Mux(misaligned, FaultReason.MISALIGNED, FaultReason.NONE)
         )

@@ -68,11 +68,7 @@ class ReadArbiter(wiring.Component):
             ar.i.valid.eq(self.fetch.ar.valid | self.load.ar.valid),
             ar.i.payload.id.eq(Cat(Mux(self.fetch.ar.valid, self.FETCH_ID, self.LOAD_ID), self.epoch)),
             ar.i.payload.burst.eq(
-                Mux(
-                    self.fetch.ar.valid,
-                    self.fetch.ar.payload.as_value(),
-                    self.load.ar.payload.as_value(),
-                )
+                Mux(self.fetch.ar.valid, self.fetch.ar.payload.as_value(), self.load.ar.payload.as_value())
             ),
             self.fetch.ar.ready.eq(ar.i.ready),
             self.load.ar.ready.eq(ar.i.ready & ~self.fetch.ar.valid),

@@ -84,10 +84,7 @@ class StoreEngine(wiring.Component):
         connect_streams(m, aw.o, self.dram.aw)
         connect_streams(m, w.o, self.dram.w)
         wiring.connect(m, reader.port, wiring.flipped(self.read))
-        m.d.comb += [
-            planner.window_base.eq(self.window.base),
-            planner.window_limit.eq(self.window.limit),
-        ]
+        m.d.comb += planner.window.eq(self.window)
 
         # A burst starts: its address, its lines' way out and its response.
         burst = planner.o.payload

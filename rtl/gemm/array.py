@@ -38,10 +38,7 @@ class SystolicArray(wiring.Component):
                 "i": In(wiring.Signature({"step": Out(Step), "a": Out(8 * n), "b": Out(8 * n)})),
                 "o": Out(
                     wiring.Signature(
-                        {
-                            "valid": Out(1),
-                            "word": Out(data.ArrayLayout(signed(ACCUMULATOR_BITS), n)),
-                        }
+                        {"valid": Out(1), "word": Out(data.ArrayLayout(signed(ACCUMULATOR_BITS), n))}
                     )
                 ),
             }

@@ -16,14 +16,7 @@ from bertha.rtl.isa import ColumnRecord, Engine
 from bertha.rtl.lanes.record_reader import RecordReader
 from bertha.rtl.row_slots import RowSlots
 from bertha.rtl.scratchpad.reader import LineReader
-from bertha.rtl.signatures import (
-    LineRange,
-    Moments,
-    RowFactor,
-    TableWriteSignature,
-    bank_write,
-    read_port,
-)
+from bertha.rtl.signatures import LineRange, Moments, RowFactor, TableWriteSignature, bank_write, read_port
 from bertha.rtl.stream import Queue
 
 __all__ = ["GemmEngine"]

@@ -133,8 +133,5 @@ class Packer(wiring.Component):
             self.post.valid.eq(finished.o.valid & ~behind[-1]),
             finished.o.ready.eq(self.post.ready & ~behind[-1]),
         ]
-        m.d.sync += [
-            made.eq(made_now),
-            written.eq(written + (self.port.valid & self.port.ready)),
-        ]
+        m.d.sync += [made.eq(made_now), written.eq(written + (self.port.valid & self.port.ready))]
         return m

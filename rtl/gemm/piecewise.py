@@ -66,12 +66,6 @@ class Piecewise(wiring.Component):
                 segment.eq(read_port.data),
                 base.eq(segment.base),
                 product.eq(segment.slope * values[1].as_unsigned()[:8]),
-                result.eq(
-                    Mux(
-                        enables[2],
-                        saturate(base + round_half_up(product, 8), signed(16)),
-                        values[2],
-                    )
-                ),
+                result.eq(Mux(enables[2], saturate(base + round_half_up(product, 8), signed(16)), values[2])),
             ]
         return m

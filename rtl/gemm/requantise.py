@@ -92,9 +92,5 @@ class _Lane(wiring.Component):
             Cat(shifts).eq(Cat(self.shift, shifts)),
         ]
         m.submodules.limited = limited = RoundingShift(len(product), 16)
-        m.d.comb += [
-            limited.value.eq(product),
-            limited.shift.eq(shifts[-1]),
-            self.o.eq(limited.o),
-        ]
+        m.d.comb += [limited.value.eq(product), limited.shift.eq(shifts[-1]), self.o.eq(limited.o)]
         return m

@@ -97,17 +97,10 @@ class RowStatistics(wiring.Component):
             with m.If(from_slot):
                 m.d.comb += before.eq(continued)
             with m.If(anew):
-                m.d.comb += [
-                    before.sum.eq(Mux(kind == Statistics.MAX, -(1 << 15), 0)),
-                    before.squares.eq(0),
-                ]
+                m.d.comb += [before.sum.eq(Mux(kind == Statistics.MAX, -(1 << 15), 0)), before.squares.eq(0)]
             maximum = before.sum[:16].as_signed()
             m.d.comb += total.eq(
-                Mux(
-                    kind == Statistics.MAX,
-                    Mux(value > maximum, value, maximum),
-                    value + before.sum,
-                )
+                Mux(kind == Statistics.MAX, Mux(value > maximum, value, maximum), value + before.sum)
             )
             with m.If(valid):
                 m.d.sync += [running.sum.eq(total), running.squares.eq(before.squares + square)]

@@ -30,11 +30,7 @@ class RecordReader(wiring.Component):
         self._config = config
         self._shape = shape
         super().__init__(
-            {
-                "i": In(stream.Signature(config.line_bits)),
-                "o": Out(stream.Signature(shape)),
-                "restart": In(1),
-            }
+            {"i": In(stream.Signature(config.line_bits)), "o": Out(stream.Signature(shape)), "restart": In(1)}
         )
 
     def elaborate(self, platform) -> Module:

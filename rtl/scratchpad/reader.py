@@ -105,8 +105,5 @@ class LineReader(wiring.Component):
                 failed.eq(~in_range),
             ]
         m.d.comb += self.fault.payload.reason.eq(FaultReason.SCRATCHPAD_RANGE)
-        m.d.sync += [
-            self.fault.valid.eq(do_accept & ~in_range),
-            self.fault.payload.index.eq(following.index),
-        ]
+        m.d.sync += [self.fault.valid.eq(do_accept & ~in_range), self.fault.payload.index.eq(following.index)]
         return m

@@ -51,10 +51,7 @@ class FactorWriter(wiring.Component):
         second = Signal()
         records = data.View(data.ArrayLayout(FactorRecord, lanes), Cat(half, self.i.payload))
         m.d.comb += self.i.ready.eq(1)
-        m.d.sync += [
-            self.write.enable.eq(self.take | (self.i.valid & second)),
-            self.write.slot.eq(self.slot),
-        ]
+        m.d.sync += [self.write.enable.eq(self.take | (self.i.valid & second)), self.write.slot.eq(self.slot)]
         with m.If(self.i.valid):
             m.d.sync += second.eq(~second)
             with m.If(~second):

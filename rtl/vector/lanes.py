@@ -91,11 +91,7 @@ class Lanes(wiring.Component):
         wants_record, starved, finished, advance = Signal(), Signal(), Signal(), Signal()
         m.d.comb += [
             wants_record.eq(
-                Mux(
-                    job.layernorm,
-                    normalise.valid[NormaliseLane.gamma_stage - 1],
-                    job.quantize & entry.valid,
-                )
+                Mux(job.layernorm, normalise.valid[NormaliseLane.gamma_stage - 1], job.quantize & entry.valid)
             ),
             starved.eq(wants_record & ~self.records.valid),
             finished.eq(exponential.valid[-1] | requantise.valid[-1]),

@@ -70,11 +70,7 @@ class NormaliseLane(wiring.Component):
             m.d.sync += ratio.eq(Cat(low[:17], (high + low[17:])[:28]))
 
         m.submodules.to_z = to_z = RoundingShift(len(ratio), 18)
-        m.d.comb += [
-            to_z.value.eq(ratio),
-            to_z.shift.eq(self.scale.shift),
-            to_z.step.eq(step[4:6]),
-        ]
+        m.d.comb += [to_z.value.eq(ratio), to_z.shift.eq(self.scale.shift), to_z.step.eq(step[4:6])]
         product = Signal(signed(34), reset_less=True)
         with m.If(step[6]):
             m.d.sync += product.eq(to_z.o * self.gamma)

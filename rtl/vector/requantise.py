@@ -51,17 +51,10 @@ class RequantiseLane(wiring.Component):
         with m.If(step[1]):
             m.d.sync += product.eq(carried[0] * self.mult)
         m.submodules.to_w = to_w = RoundingShift(len(product), 16)
-        m.d.comb += [
-            to_w.value.eq(product),
-            to_w.shift.eq(self.shift),
-            to_w.step.eq(step[2:4]),
-        ]
+        m.d.comb += [to_w.value.eq(product), to_w.shift.eq(self.shift), to_w.step.eq(step[2:4])]
         word8 = Signal(signed(8), reset_less=True)
         left_over = Signal(signed(8), reset_less=True)
         with m.If(step[4]):
-            m.d.sync += [
-                word8.eq(saturate(to_w.o, signed(8))),
-                left_over.eq(residue(to_w.o)),
-            ]
+            m.d.sync += [word8.eq(saturate(to_w.o, signed(8))), left_over.eq(residue(to_w.o))]
         m.d.comb += [self.word8.eq(word8), self.residue.eq(left_over)]
         return m

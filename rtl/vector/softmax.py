@@ -60,10 +60,7 @@ class SoftmaxLane(wiring.Component):
         distance = Signal(16, reset_less=True)
         masked = Signal(reset_less=True)
         with m.If(self.step[0]):
-            m.d.sync += [
-                distance.eq(self.maximum - self.score),
-                masked.eq(self.score == MASKED_SCORE),
-            ]
+            m.d.sync += [distance.eq(self.maximum - self.score), masked.eq(self.score == MASKED_SCORE)]
         whole = Signal(4, reset_less=True)  # 9 and more give zero, so do all beyond
         m.d.comb += [read.addr.eq(distance[:6]), read.en.eq(self.step[1])]
         with m.If(self.step[1]):

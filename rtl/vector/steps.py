@@ -29,14 +29,7 @@ class Steps(wiring.Component):
     """
 
     def __init__(self, stages):
-        super().__init__(
-            {
-                "enter": In(1),
-                "advance": In(1),
-                "step": Out(stages),
-                "valid": Out(stages),
-            }
-        )
+        super().__init__({"enter": In(1), "advance": In(1), "step": Out(stages), "valid": Out(stages)})
 
     def elaborate(self, platform) -> Module:
         m = Module()

@@ -66,10 +66,7 @@ class TableLoader(wiring.Component):
                 index.eq(index + 1),
             ]
         with m.Elif(self.i.valid):
-            m.d.sync += [
-                line.eq(self.i.payload),
-                left.eq(Mux(self.piecewise, per_line // 2, per_line)),
-            ]
+            m.d.sync += [line.eq(self.i.payload), left.eq(Mux(self.piecewise, per_line // 2, per_line))]
         with m.If(self.start):
             m.d.sync += index.eq(0)
         m.d.sync += [

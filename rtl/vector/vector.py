@@ -115,20 +115,11 @@ class VectorEngine(wiring.Component):
             factor_writer.i.payload.eq(source.o.payload),
         ]
         with m.If(job.table):
-            m.d.comb += [
-                table_loader.i.valid.eq(source.o.valid),
-                source.o.ready.eq(table_loader.i.ready),
-            ]
+            m.d.comb += [table_loader.i.valid.eq(source.o.valid), source.o.ready.eq(table_loader.i.ready)]
         with m.Elif(job.factors):
-            m.d.comb += [
-                factor_writer.i.valid.eq(source.o.valid),
-                source.o.ready.eq(factor_writer.i.ready),
-            ]
+            m.d.comb += [factor_writer.i.valid.eq(source.o.valid), source.o.ready.eq(factor_writer.i.ready)]
         with m.Else():
-            m.d.comb += [
-                lanes.i.valid.eq(source.o.valid),
-                source.o.ready.eq(lanes.i.ready),
-            ]
+            m.d.comb += [lanes.i.valid.eq(source.o.valid), source.o.ready.eq(lanes.i.ready)]
 
         # Control
         m.d.comb += [

@@ -18,12 +18,7 @@ class Wires(wiring.Component):
 
     def __init__(self):
         super().__init__(
-            {
-                "low": In(2),
-                "i": In(stream.Signature(2)),
-                "low_out": Out(2),
-                "o": Out(stream.Signature(2)),
-            }
+            {"low": In(2), "i": In(stream.Signature(2)), "low_out": Out(2), "o": Out(stream.Signature(2))}
         )
 
     def elaborate(self, platform):

@@ -445,10 +445,9 @@ async def protocol_of_waiting(dut, case):
         signal = getattr(dut, f"m_axi_{channel}{field}")
         signal.value = int(signal.value) ^ 1
     thing = {"aw": "the write address", "ar": "the read address", "w": "write data"}[channel]
-    expected = {
-        None: [],
-        "valid": [f"{channel}valid was withdrawn before {channel}ready"],
-    }.get(field, [f"{thing} changed while it waited for {channel}ready"])
+    expected = {None: [], "valid": [f"{channel}valid was withdrawn before {channel}ready"]}.get(
+        field, [f"{thing} changed while it waited for {channel}ready"]
+    )
     assert await broken_rules(dut, memory, before) == expected
 
 

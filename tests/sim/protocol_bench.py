@@ -147,10 +147,7 @@ async def programs(dut, odds):
     await bench.start()
     if odds:
         bench.pause(odds)
-    for program in (
-        gemm_program(CONFIG, GEMM_SHAPES, seed=SEED),
-        copy_program(CONFIG, seed=SEED, rows=3),
-    ):
+    for program in (gemm_program(CONFIG, GEMM_SHAPES, seed=SEED), copy_program(CONFIG, seed=SEED, rows=3)):
         bench.bursts.clear()
         assert await bench.run(program) == 2
         bench.check(program)

@@ -120,10 +120,7 @@ async def the_oldest_command_that_waits_is_named(dut):
     for commands, expected in (
         ([table, encode(Opcode.STORE_WAIT, **never), encode(Opcode.VECTOR_WAIT, **never)], (1, Engine.STORE)),
         ([encode(Opcode.VECTOR_WAIT, **never)], (0, Engine.VECTOR)),
-        (
-            [encode(Opcode.GEMM, k=2, count=3, columns=1, wait1=semaphore(9), wait1_each=1)],
-            (0, Engine.GEMM),
-        ),
+        ([encode(Opcode.GEMM, k=2, count=3, columns=1, wait1=semaphore(9), wait1_each=1)], (0, Engine.GEMM)),
         (
             [
                 encode(Opcode.GEMM, k=2, count=1, columns=1, post1=semaphore(9)),

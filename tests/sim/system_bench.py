@@ -11,14 +11,7 @@ from bertha.rtl.config import preset
 from bertha.runtime.driver import Driver
 from bertha.sim.cocotb_transport import CocotbTransport
 from bertha.sim.memory import Memory, Response, Stalls, Trace
-from tests.sim.programs import (
-    FAULTS,
-    GEMM_SHAPES,
-    copy_program,
-    fault_program,
-    gemm_program,
-    random_shapes,
-)
+from tests.sim.programs import FAULTS, GEMM_SHAPES, copy_program, fault_program, gemm_program, random_shapes
 
 CONFIG = preset(os.environ["PRESET"])
 SEED = int(os.environ.get("SEED", "1"))

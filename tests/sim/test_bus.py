@@ -11,13 +11,7 @@ from bertha.runtime.transport import complete
 from bertha.sim.build import build
 from bertha.sim.library import LibraryTransport
 from bertha.sim.memory import AddressWaits, Manners, Misdeed, Response, Stalls
-from tests.sim.programs import (
-    copy_program,
-    fault_program,
-    gemm_program,
-    loads_program,
-    random_shapes,
-)
+from tests.sim.programs import copy_program, fault_program, gemm_program, loads_program, random_shapes
 
 SEED = 5
 TIMEOUT = 400_000  # cycles

@@ -67,14 +67,8 @@ def test_unknown_preset(refused):
         (["--duplicates", "1,2"], "duplicates must be four numbers from 0 such as 0,0,4,4, not 1,2"),
         (["--duplicates=-1,0,0,0"], "duplicates must be four numbers from 0 such as 0,0,4,4, not -1,0,0,0"),
         (["--duplicates", "a,b"], "--duplicates must be integers such as 0,0,4,4, not 'a,b'"),
-        (
-            ["--duplicates", "33,0,0,0"],
-            "duplicates of projections must be at most its 32 channels, not 33",
-        ),
-        (
-            ["--duplicates", "0,0,0,65"],
-            "duplicates of down must be at most its 64 channels, not 65",
-        ),
+        (["--duplicates", "33,0,0,0"], "duplicates of projections must be at most its 32 channels, not 33"),
+        (["--duplicates", "0,0,0,65"], "duplicates of down must be at most its 64 channels, not 65"),
         (["--nonsense"], "unrecognized arguments: --nonsense"),
     ],
 )

@@ -311,11 +311,7 @@ class TestOrder:
     def test_residue_words_that_the_records_flag_are_writes(self):
         records = column_records(4, residue=[0, 1, 0, 0])
         content = records + bytes(ROOM - len(records))
-        commands = [
-            LOADED,
-            gemm(**WAIT, params=1, param_addr=0, residue=1, residue_addr=120),
-            store(120, 1),
-        ]
+        commands = [LOADED, gemm(**WAIT, params=1, param_addr=0, residue=1, residue_addr=120), store(120, 1)]
         refuse(r"\(step2, STORE\) reads scratchpad lines 120 to 120", *commands, content=content)
         refuse("written before, not scratchpad 120", *commands)
 

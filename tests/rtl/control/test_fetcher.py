@@ -77,7 +77,8 @@ class Harness:
         simulator.run()
 
     async def start(self, ctx):
-        for name, value in (("addr", BASE), ("length", LENGTH), ("window_limit", 0x4000), ("start", 1)):
+        ctx.set(self.dut.window.limit, 0x4000)
+        for name, value in (("addr", BASE), ("length", LENGTH), ("start", 1)):
             ctx.set(getattr(self.dut, name), value)
         await ctx.tick()
         ctx.set(self.dut.start, 0)
@@ -95,10 +96,7 @@ class Harness:
     def expected(self, count):
         size, beats = self.config.axi_data_bytes, 64 // self.config.axi_data_bytes
         return [
-            (
-                index,
-                sum(BASE + (index * beats + n) * size << 8 * size * n for n in range(beats)),
-            )
+            (index, sum(BASE + (index * beats + n) * size << 8 * size * n for n in range(beats)))
             for index in range(count)
         ]
 

@@ -24,10 +24,7 @@ def test_first_fault_is_the_lowest_index_of_its_cycle(count):
                 ctx.set(dut.valid[number], valid)
                 ctx.set(
                     dut.source[number],
-                    {
-                        "fault": {"reason": FaultReason.MISALIGNED, "index": index},
-                        "engine": engine,
-                    },
+                    {"fault": {"reason": FaultReason.MISALIGNED, "index": index}, "engine": engine},
                 )
             found = [(index, number, engine) for number, (valid, index, engine) in enumerate(faults) if valid]
             expected.append(min(found) if found else None)

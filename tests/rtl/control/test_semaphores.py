@@ -114,10 +114,7 @@ def test_counts_are_exact_at_the_limits():
 
 @pytest.mark.parametrize(
     "first, second, reason",
-    [
-        ((1, 255), (1, 1), FaultReason.SEMAPHORE_OVERFLOW),
-        ((1, 1), (4, 1), FaultReason.ILLEGAL_COMMAND),
-    ],
+    [((1, 255), (1, 1), FaultReason.SEMAPHORE_OVERFLOW), ((1, 1), (4, 1), FaultReason.ILLEGAL_COMMAND)],
 )
 def test_faults_name_reason_and_port(first, second, reason):
     dut = make()

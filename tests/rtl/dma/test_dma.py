@@ -234,12 +234,7 @@ def test_bad_commands_fault_and_touch_nothing_outside(opcode, fields, reason, le
 @pytest.mark.parametrize("opcode", OPCODES, ids=lambda opcode: opcode.name)
 @pytest.mark.parametrize(
     "window, addr",
-    [
-        ((0x2001, 0x4000), 0x2000),
-        ((0x2000, 0x3FFF), 0x3FF0),
-        ((0x2000, 0x2000), 0x2000),
-        ((0, 0), 0),
-    ],
+    [((0x2001, 0x4000), 0x2000), ((0x2000, 0x3FFF), 0x3FF0), ((0x2000, 0x2000), 0x2000), ((0, 0), 0)],
 )
 def test_a_window_counts_bytes(opcode, window, addr):
     harness = Harness(EDGE, size=0x8000, window=window)

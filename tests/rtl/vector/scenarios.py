@@ -3,11 +3,7 @@
 from bertha.rtl.isa import Opcode, Table, semaphore
 from tests.rtl.vector import model
 
-__all__ = [
-    "Scenario",
-    "random_panel",
-    "random_records",
-]
+__all__ = ["Scenario", "random_panel", "random_records"]
 
 
 def random_panel(rng, words, lanes, low=-32768, high=32767):
