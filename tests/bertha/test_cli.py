@@ -1,5 +1,6 @@
 """However a command ends, it is told in one sentence, and nothing is left running."""
 
+import os
 import shutil
 import signal
 import subprocess
@@ -20,7 +21,14 @@ LAYER = ["--model", "reduced", "--preset", "tiny4", "--seq", "60"]
 
 
 def start(*arguments, stdout=subprocess.PIPE):
-    return subprocess.Popen([*BERTHA, *arguments], stdout=stdout, stderr=subprocess.PIPE, text=True)
+    return subprocess.Popen(
+        [*BERTHA, *arguments],
+        stdout=stdout,
+        stderr=subprocess.PIPE,
+        text=True,
+        # The tests themselves may run where a shell's background jobs ignore it.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+    )
 
 
 def running_in(folder):
@@ -49,7 +57,7 @@ def wait_until(holds):
 )
 def test_a_signal_ends_the_simulation_too(number, code, sentence):
     """It reaches the command only, not its group; a run of millions of cycles ends at once."""
-    latency = 100_000 - number  # a run, and so a folder, of its own
+    latency = 100_000 - number - 100 * (os.getpid() % 500)  # a run, and so a folder, of its own
     folder = BUILD / "sim" / f"reduced-layer0-s60-tiny4-latency{latency}"
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
