@@ -19,7 +19,7 @@ def test_waves(tmp_path):
     expected = [(0, 0)] + [
         (CLOCK_STEPS * count - 1, count * 0x01010101 & 0xFFFF_FFFF) for count in range(1, 3000)
     ]
-    assert list(signals["axi_memory.araddr"].tv) == expected
+    assert list(signals["axi_memory.m_axi_araddr"].tv) == expected
     assert signals["axi_memory.rst"].tv[-1][1] == 1
 
 

@@ -6,8 +6,8 @@ from cocotb.triggers import RisingEdge
 
 @cocotb.test()
 async def counts(dut):
-    """araddr counts the clock edges; a long stretch makes several blocks of the file."""
+    """m_axi_araddr counts the clock edges; a long stretch makes several blocks of the file."""
     dut.rst.value = 1
     for count in range(3000):
-        dut.araddr.value = count * 0x01010101 & 0xFFFF_FFFF
+        dut.m_axi_araddr.value = count * 0x01010101 & 0xFFFF_FFFF
         await RisingEdge(dut.clk)
