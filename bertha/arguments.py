@@ -1,28 +1,29 @@
 """Types of command line arguments (`type=` of `add_argument`): one sentence says what a number must be."""
 
 from argparse import ArgumentTypeError
+from collections.abc import Callable
 
 __all__ = ["integer", "integers", "number", "within"]
 
 
-def integer(text):
+def integer(text) -> int:
     """An integer; its range is for whoever uses it to check."""
     return _parsed(int, text, "an integer")
 
 
-def number(text):
+def number(text) -> float:
     """A number; its range is for whoever uses it to check."""
     return _parsed(float, text, "a number")
 
 
-def integers(text):
+def integers(text) -> tuple[int, ...]:
     """Integers separated by commas, as a tuple."""
     return _parsed(
         lambda whole: tuple(int(part) for part in whole.split(",")), text, "integers such as 0,0,4,4"
     )
 
 
-def within(low, high):
+def within(low, high) -> Callable[[str], int]:
     """The type of an integer from `low` to `high`."""
     rule = f"an integer from {low} to {high}"
 

@@ -48,7 +48,7 @@ def _parser(chosen):
     return parser
 
 
-def main(arguments=None):
+def main(arguments=None) -> int:
     """Runs the command line.
 
     Returns

@@ -3,12 +3,13 @@
 import contextlib
 import fcntl
 import sys
+from collections.abc import Iterator
 
 __all__ = ["locked"]
 
 
 @contextlib.contextmanager
-def locked(file, what):
+def locked(file, what) -> Iterator[None]:
     """Holds the lock of `file`, an empty file that stays.
 
     Whoever has to wait says so on stderr.

@@ -15,7 +15,7 @@ from bertha.rtl.isa import COMMAND_BYTES
 __all__ = ["compile_layer"]
 
 
-def compile_layer(layer, config, *, seq, name="layer0", base=0, model="the layer"):
+def compile_layer(layer, config, *, seq, name="layer0", base=0, model="the layer") -> Program:
     """The program and DRAM image of one encoder layer for sequences of `seq` tokens.
 
     Inputs (activations, key mask) are put into the image for each run: `Program.input_pieces`.

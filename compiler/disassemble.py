@@ -1,5 +1,7 @@
 """Programs as text, one command a line."""
 
+from collections.abc import Iterator
+
 from bertha.compiler.check.fields import SEMAPHORE_FIELDS, unpack_semaphore
 from bertha.rtl.isa import COMMANDS, Opcode, Statistics, Table
 
@@ -9,7 +11,7 @@ _ENUMS = {"statistics": Statistics, "table": Table}
 _EACH = {"wait1": "wait1_each", "post0": "post0_each", "post1": "post1_each"}
 
 
-def disassemble(program):
+def disassemble(program) -> Iterator[str]:
     """Lines of text: number, opcode, fields that aren't zero, waits and posts, and the operation.
 
     Waits are shown as `semaphore-amount`, posts as `semaphore+amount`, `/tile` behind those that come with

@@ -28,7 +28,7 @@ from bertha.rtl.isa import (
 __all__ = ["Interpreter", "interpret"]
 
 
-def interpret(program, *, x16, x8, mask=None):
+def interpret(program, *, x16, x8, mask=None) -> np.ndarray:
     """The int16 layer output [S, hidden] of a compiled layer."""
     machine = Interpreter(program.config, window=program.window)
     for address, content in program.pieces + program.input_pieces(x16=x16, x8=x8, mask=mask):
@@ -73,7 +73,7 @@ class Interpreter:
         start = address - self._base
         self._dram[start : start + len(content)] = np.frombuffer(content, dtype=np.uint8)
 
-    def read(self, address, nbytes):
+    def read(self, address, nbytes) -> bytes:
         """Bytes of DRAM."""
         start = address - self._base
         return self._dram[start : start + nbytes].tobytes()

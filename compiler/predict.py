@@ -18,7 +18,7 @@ PASS_CYCLES = 20  # that a vector pass takes beside its words
 SCALE_CYCLES = {Opcode.SOFTMAX: 30, Opcode.LAYERNORM: 91}  # 1/sum, 1/deviation (rtl/vector/row_scale.py)
 
 
-def vector_cycles(opcode, words):
+def vector_cycles(opcode, words) -> int:
     """Cycles of a pass of the vector engine."""
     return WORD_CYCLES * words + PASS_CYCLES + SCALE_CYCLES.get(opcode, 0)
 
@@ -70,7 +70,7 @@ class Prediction:
     idle: list
 
 
-def predict(program, timing=None):
+def predict(program, timing=None) -> Prediction:
     """The cycles that a program takes."""
     return _Model(program, timing or Timing()).run()
 

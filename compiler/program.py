@@ -7,7 +7,7 @@ import numpy as np
 
 from bertha.compiler.layout.panels import pack, panel_count, unpack
 from bertha.rtl.config import Config
-from bertha.rtl.isa import COMMAND_BYTES, COMMANDS, Opcode, encode
+from bertha.rtl.isa import COMMAND_BYTES, COMMANDS, Engine, Opcode, encode
 
 __all__ = ["Command", "Operand", "Program", "Work"]
 
@@ -29,7 +29,7 @@ class Work(NamedTuple):
     rows: range
     keys: range | None = None
 
-    def macs(self, mask=None):
+    def macs(self, mask=None) -> int:
         """Multiply-accumulates of all tokens, or of those alone that are true in `mask`, a bool [S]."""
 
         def count(tokens):
@@ -65,23 +65,23 @@ class Command:
     dram_bytes: int = 0
 
     @property
-    def engine(self):
+    def engine(self) -> Engine:
         return self.opcode.engine
 
     @property
-    def tiles(self):
+    def tiles(self) -> int:
         """Tiles of a GEMM; 1 for every other command."""
         return self.fields["count"] if self.opcode == Opcode.GEMM else 1
 
-    def macs(self, mask=None):
+    def macs(self, mask=None) -> int:
         """The model's own multiply-accumulates in it, of all S tokens or of those that are true in `mask`."""
         return sum(work.macs(mask) for work in self.work)
 
-    def get(self, name):
+    def get(self, name) -> int:
         """Value of a field; zero if it isn't set."""
         return self.fields.get(name, 0)
 
-    def encode(self):
+    def encode(self) -> bytes:
         """The command's bytes."""
         return encode(self.opcode, **self.fields)
 
@@ -100,11 +100,11 @@ class Operand:
     words: int
     dtype: str
 
-    def nbytes(self, n):
+    def nbytes(self, n) -> int:
         """Bytes that it takes."""
         return panel_count(self.rows, n) * n * (self.words + (self.words & 1)) * np.dtype(self.dtype).itemsize
 
-    def pack(self, matrix, n):
+    def pack(self, matrix, n) -> bytes:
         """Its bytes, from a matrix of its shape."""
         matrix = np.asarray(matrix)
         if matrix.shape != (self.rows, self.words):
@@ -113,7 +113,7 @@ class Operand:
             )
         return pack(matrix, n, dtype=self.dtype).tobytes()
 
-    def unpack(self, data, n):
+    def unpack(self, data, n) -> np.ndarray:
         """The matrix, from its bytes."""
         return unpack(
             np.frombuffer(bytes(data), dtype=np.uint8), n, rows=self.rows, words=self.words, dtype=self.dtype
@@ -164,21 +164,21 @@ class Program:
     plan: object = field(default=None, repr=False)
 
     @property
-    def code(self):
+    def code(self) -> bytes:
         """The commands as bytes."""
         return b"".join(command.encode() for command in self.commands)
 
     @property
-    def code_bytes(self):
+    def code_bytes(self) -> int:
         return COMMAND_BYTES * len(self.commands)
 
     @property
-    def macs(self):
+    def macs(self) -> int:
         """The model's own multiply-accumulates, those of padding tokens among them."""
         return sum(command.macs() for command in self.commands)
 
     @property
-    def inputs(self):
+    def inputs(self) -> list[tuple[int, int]]:
         """Regions of DRAM, as (first byte, bytes), that the host fills for each sequence."""
         if self.x16 is None:
             return []
@@ -191,13 +191,13 @@ class Program:
         ]
 
     @property
-    def stores(self):
+    def stores(self) -> list[tuple[int, int]]:
         """Regions of DRAM, as (first byte, bytes), that the program may change: results and scratch."""
         if self.output16 is None:
             return list(self.scratch)
         return [(self.output16.address, self.output16.nbytes(self.config.array_n)), *self.scratch]
 
-    def input_pieces(self, *, x16, x8, mask=None):
+    def input_pieces(self, *, x16, x8, mask=None) -> list[tuple[int, bytes]]:
         """Pieces of DRAM for one sequence.
 
         Parameters
@@ -216,6 +216,6 @@ class Program:
             (self.mask_address, mask_records(mask, self.x16.rows, n)),
         ]
 
-    def unpack_output(self, data):
+    def unpack_output(self, data) -> np.ndarray:
         """int16 [S, hidden] from the `output16.nbytes(N)` bytes at `output16.address`."""
         return self.output16.unpack(data, self.config.array_n)

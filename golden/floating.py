@@ -62,7 +62,7 @@ class LayerTrace:
     outputs: np.ndarray
 
 
-def layer_reference(encoder, sentence, index):
+def layer_reference(encoder, sentence, index) -> tuple[np.ndarray, np.ndarray]:
     """Input and output of layer `index` for one sentence, float32 [S, hidden] each, padding included.
 
     BertModel runs with the sentence's attention mask; these are two of its hidden states.
@@ -77,7 +77,7 @@ def layer_reference(encoder, sentence, index):
     return states[index][0].numpy(), states[index + 1][0].numpy()
 
 
-def trace_layer(encoder, sentences, index):
+def trace_layer(encoder, sentences, index) -> LayerTrace:
     """What layer `index` computes for the sentences, as a `LayerTrace`."""
     _check_layer(encoder, index)
     order = sorted(range(len(sentences)), key=lambda i: sentences[i].tokens)
@@ -100,7 +100,7 @@ def trace_layer(encoder, sentences, index):
     return LayerTrace(lengths=lengths, **{name: np.concatenate(part) for name, part in parts.items()})
 
 
-def layer_weights(encoder, index):
+def layer_weights(encoder, index) -> LayerWeights:
     """Parameters of layer `index`."""
     _check_layer(encoder, index)
     layer = encoder.bert.encoder.layer[index]

@@ -34,7 +34,7 @@ __all__ = [
 EXACT_TERMS = 512
 
 
-def run_layer(layer, x16, mask=None):
+def run_layer(layer, x16, mask=None) -> dict[str, np.ndarray]:
     """Run a layer on int16 input.
 
     Parameters
@@ -93,7 +93,7 @@ def run_layer(layer, x16, mask=None):
     }
 
 
-def run_attention(layer, x8, mask=None):
+def run_attention(layer, x8, mask=None) -> dict[str, np.ndarray]:
     """From the int8 operand of the projections to int8 context, as int64 arrays (see `run_layer`)."""
     mask = _checked_mask(mask, len(x8))
     query = _narrow(_linear(x8, layer.query), layer.query)
@@ -126,39 +126,39 @@ def run_attention(layer, x8, mask=None):
     }
 
 
-def run_hidden(layer, attention_out8):
+def run_hidden(layer, attention_out8) -> np.ndarray:
     """The activated hidden values (int8 with residues, as int64) of the FFN's int8 operand."""
     activated = piecewise(_linear(attention_out8, layer.intermediate), layer.gelu_base, layer.gelu_slope)
     return _with_residue(round_half_up(activated, layer.intermediate.post_shift), layer.hidden_residue)
 
 
-def quantise_operand(values, norm):
+def quantise_operand(values, norm) -> np.ndarray:
     """The int8 operand of int16 values and its residues (a QUANTIZE pass), as int64."""
     return _with_residue(quantise(values, norm.mult, norm.mult_shift), norm.residue)
 
 
-def norm(values, norm):
+def norm(values, norm) -> tuple[np.ndarray, np.ndarray]:
     """LayerNorm of int16 values: the int16 result and the int8 operand with residues, as int64."""
     y16 = layernorm(values, norm.gamma, norm.beta, norm.gamma_shift, norm.epsilon)
     return y16, quantise_operand(y16, norm)
 
 
-def add_linear(x8, linear, residual):
+def add_linear(x8, linear, residual) -> np.ndarray:
     """int16 result of a linear layer plus an int16 residual, saturated, as int64."""
     return saturate(_linear(x8, linear) + residual, 16)
 
 
-def quantise_input(values, scale):
+def quantise_input(values, scale) -> np.ndarray:
     """Float values as int16 of LSB `scale`, rounded to nearest and saturated."""
     return np.clip(np.round(np.asarray(values, np.float64) / scale), -32768, 32767).astype(np.int16)
 
 
-def dequantise(values, scale):
+def dequantise(values, scale) -> np.ndarray:
     """Integers of LSB `scale` as float64."""
     return np.asarray(values, np.float64) * scale
 
 
-def accumulator_bounds(layer, tokens):
+def accumulator_bounds(layer, tokens) -> dict[str, int]:
     """Largest |accumulator + bias| that each GEMM could reach with these weights, by name.
 
     Activations are taken to be anything that their type holds, so no input can exceed the bound. The

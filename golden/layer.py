@@ -40,7 +40,7 @@ class QuantizedLinear:
     post_shift: np.ndarray
 
     @property
-    def in_features(self):
+    def in_features(self) -> int:
         """Input features, duplicates not counted."""
         return self.weight.shape[1] - len(self.duplicates)
 
@@ -149,7 +149,7 @@ def save_layer(path, layer) -> None:
         partial.unlink(missing_ok=True)
 
 
-def load_layer(path):
+def load_layer(path) -> QuantizedLayer:
     """The layer that `save_layer` wrote.
 
     Raises

@@ -18,7 +18,7 @@ class Agreement:
     tokens: int
 
 
-def agreement(result, reference, mask=None):
+def agreement(result, reference, mask=None) -> Agreement:
     """Compare [S, features] arrays, `result` with `reference`; `mask` [S] is true for real tokens."""
     result, reference = np.asarray(result, np.float64), np.asarray(reference, np.float64)
     if result.shape != reference.shape:
@@ -39,7 +39,7 @@ def agreement(result, reference, mask=None):
     )
 
 
-def pooled(results, references, masks=None):
+def pooled(results, references, masks=None) -> Agreement:
     """`agreement` over the tokens of several sentences together."""
     masks = [None] * len(results) if masks is None else masks
     kept = [

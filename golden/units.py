@@ -44,7 +44,7 @@ SCORE_FRACTION_BITS = 6
 SEGMENT_BITS = 8
 
 
-def round_half_up(value, shift):
+def round_half_up(value, shift) -> np.ndarray | np.int64:
     """floor(value / 2**shift + 1/2); `value` itself for shift 0. Shifts may be an array, 0 to 63."""
     value = np.asarray(value, dtype=np.int64)
     shift = np.asarray(shift, dtype=np.int64)
@@ -54,23 +54,23 @@ def round_half_up(value, shift):
     return (value + half) >> shift
 
 
-def saturate(value, bits):
+def saturate(value, bits) -> np.ndarray | np.int64:
     """`value` limited to a signed number of `bits` bits."""
     return np.clip(np.asarray(value, dtype=np.int64), -(1 << (bits - 1)), (1 << (bits - 1)) - 1)
 
 
-def requantise(accumulator, mult, shift):
+def requantise(accumulator, mult, shift) -> np.ndarray | np.int64:
     """int32 accumulator to int16: sat16(rhu(accumulator * mult, shift))."""
     return saturate(round_half_up(np.asarray(accumulator, np.int64) * np.asarray(mult, np.int64), shift), 16)
 
 
-def residue(wide):
+def residue(wide) -> np.ndarray | np.int64:
     """What int8 saturation cuts off: sat8(wide - sat8(wide))."""
     wide = np.asarray(wide, np.int64)
     return saturate(wide - saturate(wide, 8), 8)
 
 
-def piecewise(value, base, slope):
+def piecewise(value, base, slope) -> np.ndarray | np.int64:
     """int16 through 256 linear segments: sat16(base[s] + rhu(slope[s] * f, 8)).
 
     s is the high byte of value + 32768, f its low byte.
@@ -81,12 +81,12 @@ def piecewise(value, base, slope):
     return saturate(base + round_half_up(slope * fraction, SEGMENT_BITS), 16)
 
 
-def exp2_table():
+def exp2_table() -> np.ndarray:
     """The 64 entries of 2**-(f/64) in units of 1/65280 (255 * 256), unsigned 16 bits."""
     return np.round(65280 * 2.0 ** (-np.arange(64) / 64)).astype(np.int64)
 
 
-def reciprocal(total):
+def reciprocal(total) -> tuple[np.ndarray, np.ndarray]:
     """Multiplier and shift that mean 1/total: acc / total = rhu(acc * mult, shift).
 
     `total` is from 0 to 2**20 - 1; 0 gives a factor of zero.
@@ -97,7 +97,7 @@ def reciprocal(total):
     return np.where(total == 0, 0, mult), np.where(total == 0, 0, 35 - exponent)
 
 
-def softmax(scores, table=None, maximum=None):
+def softmax(scores, table=None, maximum=None) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Unnormalised probabilities of int16 scores (1/64 of log2) over the last axis.
 
     A row of masked scores only has no probability and a factor of 0.
@@ -124,13 +124,13 @@ def softmax(scores, table=None, maximum=None):
     return probabilities, mult, shift
 
 
-def moments(values):
+def moments(values) -> tuple[np.ndarray | np.int64, np.ndarray | np.int64]:
     """Sum and sum of squares of int16 rows (last axis)."""
     values = np.asarray(values, np.int64)
     return values.sum(axis=-1), (values * values).sum(axis=-1)
 
 
-def normalise(values, epsilon, row_moments=None):
+def normalise(values, epsilon, row_moments=None) -> np.ndarray:
     """(x - mean) / sigma of int16 rows (last axis) with 12 fractional bits, signed 18 bits.
 
     `epsilon` is added to n**2 * variance. Rows have at most 4096 words. `row_moments` are `moments(values)`
@@ -147,18 +147,18 @@ def normalise(values, epsilon, row_moments=None):
     return saturate(round_half_up((count * values - total) * _divide(root), 31 - exponent), 18)
 
 
-def layernorm(values, gamma, beta, gamma_shift, epsilon, row_moments=None):
+def layernorm(values, gamma, beta, gamma_shift, epsilon, row_moments=None) -> np.ndarray:
     """int16 LayerNorm over the last axis: sat16(rhu(z * gamma, gamma_shift) + beta)."""
     scaled = normalise(values, epsilon, row_moments) * np.asarray(gamma, np.int64)
     return saturate(round_half_up(scaled, gamma_shift) + np.asarray(beta, np.int64), 16)
 
 
-def quantise(values, mult, shift):
+def quantise(values, mult, shift) -> np.ndarray | np.int64:
     """int16 to the wide value that int8 and residue come from: sat16(rhu(x * mult, shift))."""
     return saturate(round_half_up(np.asarray(values, np.int64) * np.asarray(mult, np.int64), shift), 16)
 
 
-def gelu_table(input_scale, output_scale, offset=0.0):
+def gelu_table(input_scale, output_scale, offset=0.0) -> tuple[np.ndarray, np.ndarray]:
     """Base and slope (int16, 256 each) of GELU(x) - offset for `piecewise`.
 
     `input_scale` and `output_scale` are the float values of one LSB of the int16 pre-activation and of

@@ -61,17 +61,17 @@ class Encoder:
     trained: bool
 
     @property
-    def config(self):
+    def config(self) -> BertConfig:
         """The Hugging Face BertConfig."""
         return self.bert.config
 
     @property
-    def layers(self):
+    def layers(self) -> int:
         """Number of encoder layers."""
         return self.config.num_hidden_layers
 
 
-def load_model(name):
+def load_model(name) -> Encoder:
     """The encoder called `name`.
 
     Parameters
@@ -93,7 +93,7 @@ def load_model(name):
     return _load_folder(str(name), Path(name))
 
 
-def minilm_folder():
+def minilm_folder() -> Path:
     """Folder of all-MiniLM-L6-v2 in the package that carries it.
 
     Raises
@@ -110,7 +110,7 @@ def minilm_folder():
     return folder
 
 
-def synthetic_bert(*, hidden, heads, ffn, layers=1, seed=0, vocabulary=1000, name="synthetic"):
+def synthetic_bert(*, hidden, heads, ffn, layers=1, seed=0, vocabulary=1000, name="synthetic") -> Encoder:
     """An encoder with seeded random weights. It is **not** a trained model and predicts nothing.
 
     Its weights have a trained model's statistics, so that quantisation meets what it meets there: weights

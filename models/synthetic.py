@@ -10,7 +10,7 @@ import torch
 __all__ = ["synthetic_state"]
 
 
-def synthetic_state(shapes, seed):
+def synthetic_state(shapes, seed) -> dict[str, torch.Tensor]:
     """Random tensors for a BertModel's state dict, with the same keys and shapes."""
     generator = torch.Generator().manual_seed(seed)
     state = {}

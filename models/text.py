@@ -51,12 +51,12 @@ class Sentence:
     truncated: bool = False
 
     @property
-    def tokens(self):
+    def tokens(self) -> int:
         """Number of real tokens."""
         return int(self.mask.sum())
 
 
-def tokenize(encoder, texts, length=None):
+def tokenize(encoder, texts, length=None) -> list[Sentence]:
     """Sentences of the texts, by the model's own tokenizer, special tokens included.
 
     Parameters
@@ -101,12 +101,12 @@ def tokenize(encoder, texts, length=None):
     return sentences
 
 
-def trim(sentence):
+def trim(sentence) -> Sentence:
     """The sentence without its padding."""
     return replace(sentence, ids=sentence.ids[sentence.mask], mask=sentence.mask[sentence.mask])
 
 
-def random_sentences(encoder, count, length, seed=0):
+def random_sentences(encoder, count, length, seed=0) -> list[Sentence]:
     """Sentences of random token ids, for a model without a tokenizer; none is padding."""
     _check_length(encoder, length)
     generator = np.random.default_rng(seed)
@@ -114,7 +114,7 @@ def random_sentences(encoder, count, length, seed=0):
     return [Sentence("", row, np.ones(length, dtype=bool)) for row in ids]
 
 
-def read_sentences(path):
+def read_sentences(path) -> list[str]:
     """The sentences of a UTF-8 text file, one a line; blank lines are skipped.
 
     A line ends with a line feed and nothing else; a carriage return before it is dropped, and so is a byte
@@ -136,7 +136,7 @@ def read_sentences(path):
     return sentences
 
 
-def calibration_texts(count, seed=0):
+def calibration_texts(count, seed=0) -> list[str]:
     """`count` texts of film reviews to set scales by; never one of `evaluation_texts`.
 
     Raises
@@ -147,12 +147,12 @@ def calibration_texts(count, seed=0):
     return _mixture("calibration", count, seed)
 
 
-def evaluation_texts(count, seed=0):
+def evaluation_texts(count, seed=0) -> list[str]:
     """`count` texts of film reviews that no calibration saw: single sentences and whole reviews."""
     return _mixture("evaluation", count, seed)
 
 
-def long_text():
+def long_text() -> str:
     """One English text of at least 128 tokens, a whole film review that no calibration saw."""
     return next(text for text in _reviews()["evaluation"] if len(text.split()) in LONG_TEXT_WORDS)
 

@@ -20,13 +20,13 @@ class TextError(UserError):
     """A text can't be used; the message is one sentence that says why."""
 
 
-def find_tokenizer(folder):
+def find_tokenizer(folder) -> Path | None:
     """The file that a model folder's tokenizer is made from, or None: tokenizer.json, else vocab.txt."""
     files = (Path(folder) / name for name in ("tokenizer.json", "vocab.txt"))
     return next((file for file in files if file.is_file()), None)
 
 
-def load_tokenizer(path):
+def load_tokenizer(path) -> Tokenizer:
     """A tokenizer that neither pads nor truncates, and takes `[PAD]` or `[MASK]` in a text for plain text.
 
     Parameters

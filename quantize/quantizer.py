@@ -80,7 +80,7 @@ def _check_count(name, value, *, least):
         raise UserError(f"{name} must be an integer from {least}, not {value!r}")
 
 
-def calibration_sentences(encoder, settings=None):
+def calibration_sentences(encoder, settings=None) -> list[text.Sentence]:
     """Sentences that scales are set by: film reviews, or random tokens for random weights.
 
     Raises
@@ -92,12 +92,12 @@ def calibration_sentences(encoder, settings=None):
     return _sentences(encoder, text.calibration_texts, settings.calibration, settings.length, settings.seed)
 
 
-def evaluation_sentences(encoder, count, *, length=128, seed=0):
+def evaluation_sentences(encoder, count, *, length=128, seed=0) -> list[text.Sentence]:
     """Sentences that no calibration saw, each of its own length up to `length`."""
     return _sentences(encoder, text.evaluation_texts, count, length, seed + 1_000_000)
 
 
-def quantize_layer(encoder, index, settings=None, *, input_scale=None):
+def quantize_layer(encoder, index, settings=None, *, input_scale=None) -> QuantizedLayer:
     """Layer `index` of a model in integers, calibrated on `calibration_sentences`.
 
     `input_scale` fixes the LSB of the int16 input, for a layer that follows a quantised one.
@@ -114,7 +114,7 @@ def quantize_layer(encoder, index, settings=None, *, input_scale=None):
     )
 
 
-def quantize_trace(weights, trace, duplicates, *, following=None, input_scale=None):
+def quantize_trace(weights, trace, duplicates, *, following=None, input_scale=None) -> QuantizedLayer:
     """A layer in integers.
 
     Parameters

@@ -34,7 +34,7 @@ class RoundedWeights:
     bias: np.ndarray
 
 
-def round_weights(*, weight, activations, target, out_scale=0.0, damping=0.01):
+def round_weights(*, weight, activations, target, out_scale=0.0, damping=0.01) -> RoundedWeights:
     """int8 weights for integer activations.
 
     What is dead stays so: rows and columns of zeros are zeros in the result. A column whose activation never

@@ -42,7 +42,7 @@ class HiddenScales:
     residue: np.ndarray
 
     @property
-    def operand(self):
+    def operand(self) -> "OperandScales":
         """The scales of the int8 operand; its zero is `offset`, which the next bias makes up for."""
         return OperandScales(self.fine * 2.0**self.post_shift, self.residue)
 
@@ -55,12 +55,12 @@ class OperandScales:
     residue: np.ndarray
 
     @property
-    def duplicates(self):
+    def duplicates(self) -> np.ndarray:
         """Duplicated channels, ascending."""
         return np.flatnonzero(self.residue)
 
 
-def fixed_point(factor):
+def fixed_point(factor) -> tuple[np.ndarray, np.ndarray]:
     """uint16 multipliers and shifts (0 to 63), one each, with mult / 2**shift nearest to `factor`.
 
     Raises
@@ -78,7 +78,7 @@ def fixed_point(factor):
     return mult.astype(np.uint16), shift.astype(np.uint8)
 
 
-def shared_fixed_point(factor, largest=65535):
+def shared_fixed_point(factor, largest=65535) -> tuple[np.ndarray, int]:
     """Integer multipliers up to `largest` in magnitude with one shift for all: (mult int64, shift).
 
     Factors beyond `largest` become `largest`.
@@ -93,18 +93,18 @@ def shared_fixed_point(factor, largest=65535):
     return np.clip(np.round(factor * 2.0**shift), -largest, largest).astype(np.int64), shift
 
 
-def wide_scale(*values):
+def wide_scale(*values) -> float:
     """Scale of an int16 stream that holds all of `values`, with headroom for unseen ones; any if all are 0."""
     peak = max(float(np.abs(value).max()) for value in values)
     return (peak or 1.0) * HEADROOM / 32767
 
 
-def norm_input_scale(epsilon, width, *values):
+def norm_input_scale(epsilon, width, *values) -> float:
     """`wide_scale` of a stream that a LayerNorm of `width` features reads, whose epsilon must fit 32 bits."""
     return max(wide_scale(*values), width * np.sqrt(epsilon) / 65535)
 
 
-def operand_scales(activations, weight, duplicates, *, finest=0.0):
+def operand_scales(activations, weight, duplicates, *, finest=0.0) -> OperandScales:
     """Scales of an int8 operand that share the difficulty between activations and weights.
 
     A channel's scale may be anything from what its largest value needs upwards: a coarser one costs
@@ -175,7 +175,7 @@ def _living_scales(activations, weight, peak, duplicates, finest):
     return scale, residue
 
 
-def hidden_scales(activated, weight, duplicates, *, in_scale=0.0, dead=None):
+def hidden_scales(activated, weight, duplicates, *, in_scale=0.0, dead=None) -> HiddenScales:
     """How finely GELU's result is kept.
 
     Neurons can only differ by powers of two. GELU stays above -0.17, so that half of int8 would lie idle:

@@ -24,7 +24,7 @@ class UnitError:
     rms: float
 
 
-def unit_errors(seed=0):
+def unit_errors(seed=0) -> list[UnitError]:
     """Measured errors of every unit, on seeded random data of the ranges that the layers use."""
     generator = np.random.default_rng(seed)
     return [

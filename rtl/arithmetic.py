@@ -8,7 +8,7 @@ from amaranth.hdl import Const, Mux, Shape, Value
 __all__ = ["residue", "round_half_up", "saturate"]
 
 
-def round_half_up(value, shift):
+def round_half_up(value, shift) -> Value:
     """`value / 2**shift` rounded half up, for a constant `shift`.
 
     The result is exact: as wide as the value needs, with its signedness.
@@ -19,7 +19,7 @@ def round_half_up(value, shift):
     return (value + (1 << (shift - 1))) >> shift
 
 
-def saturate(value, shape):
+def saturate(value, shape) -> Value:
     """`value` limited to the range of `shape` (an Amaranth shape), as a value of that shape."""
     value = Value.cast(value)
     shape = Shape.cast(shape)
@@ -43,7 +43,7 @@ def saturate(value, shape):
     return Mux(negative, 0, Mux(over, high, value[: min(shape.width, width)]))
 
 
-def residue(value):
+def residue(value) -> Value:
     """`sat8(value - sat8(value))` of a signed value; the subtraction doesn't wait for the saturation."""
     value = Value.cast(value)
     fits = value[7:].all() | ~value[7:].any()

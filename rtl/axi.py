@@ -32,29 +32,29 @@ class Response(IntEnum):
     DECERR = 3
 
 
-def burst_address(config):
+def burst_address(config) -> data.StructLayout:
     """Shape of an INCR burst of whole beats: first byte, and beats less one."""
     return data.StructLayout({"addr": config.axi_addr_bits, "len": 8})
 
 
-def read_beat(config):
+def read_beat(config) -> data.StructLayout:
     """Shape of a beat of read data."""
     return data.StructLayout({"data": config.axi_data_bits, "resp": Response, "last": 1})
 
 
-def write_beat(config):
+def write_beat(config) -> data.StructLayout:
     """Shape of a beat of write data."""
     return data.StructLayout({"data": config.axi_data_bits, "strb": config.axi_data_bytes, "last": 1})
 
 
-def read_client(config):
+def read_client(config) -> wiring.Signature:
     """Signature of someone who reads bursts from DRAM, as that client sees it."""
     return wiring.Signature(
         {"ar": Out(stream.Signature(burst_address(config))), "r": In(stream.Signature(read_beat(config)))}
     )
 
 
-def axi4_signature(*, addr_bits, data_bits, id_bits):
+def axi4_signature(*, addr_bits, data_bits, id_bits) -> wiring.Signature:
     """Signature of an AXI4 manager."""
     address = {
         "id": unsigned(id_bits),
@@ -95,7 +95,7 @@ def axi4_signature(*, addr_bits, data_bits, id_bits):
     )
 
 
-def axi4_lite_signature(*, addr_bits):
+def axi4_lite_signature(*, addr_bits) -> wiring.Signature:
     """Signature of an AXI4-Lite manager with 32 data bits; use it with `In` for a subordinate."""
     return wiring.Signature(
         {

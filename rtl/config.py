@@ -113,11 +113,11 @@ class Config:
                 f"{name} must have bit 1 (modifiable) set where it has bit 2 or 3, not {value:#06b}"
             )
 
-    def replace(self, **changes):
+    def replace(self, **changes) -> "Config":
         """A copy with some parameters changed."""
         return replace(self, **changes)
 
-    def as_dict(self):
+    def as_dict(self) -> dict[str, int]:
         """The chosen parameters by name."""
         return asdict(self)
 
@@ -125,47 +125,47 @@ class Config:
     # bank holds at one address: two 8-bit words or one 16-bit word.
 
     @property
-    def line_bytes(self):
+    def line_bytes(self) -> int:
         """Bytes of a scratchpad line (2 · N)."""
         return 2 * self.array_n
 
     @property
-    def line_bits(self):
+    def line_bits(self) -> int:
         """Bits of a scratchpad line."""
         return 8 * self.line_bytes
 
     @property
-    def lines(self):
+    def lines(self) -> int:
         """Lines in the scratchpad."""
         return self.scratchpad_bytes // self.line_bytes
 
     @property
-    def bank_lines(self):
+    def bank_lines(self) -> int:
         """Lines in one bank."""
         return self.lines // self.scratchpad_banks
 
     @property
-    def bank_bits(self):
+    def bank_bits(self) -> int:
         """Address bits that choose the bank (the lowest ones of a line address)."""
         return (self.scratchpad_banks - 1).bit_length()
 
     @property
-    def line_addr_bits(self):
+    def line_addr_bits(self) -> int:
         """Bits of a line address that is known to be in range."""
         return (self.lines - 1).bit_length()
 
     @property
-    def axi_data_bytes(self):
+    def axi_data_bytes(self) -> int:
         """Bytes of one AXI beat."""
         return self.axi_data_bits // 8
 
     @property
-    def beats_per_line(self):
+    def beats_per_line(self) -> int:
         """AXI beats that make one scratchpad line."""
         return self.line_bits // self.axi_data_bits
 
     @property
-    def slot_bits(self):
+    def slot_bits(self) -> int:
         """Bits of a row-slot number."""
         return (self.row_slots - 1).bit_length()
 
@@ -178,7 +178,7 @@ PRESETS = {
 }
 
 
-def preset(name):
+def preset(name) -> Config:
     """The preset called `name`.
 
     Raises

@@ -23,7 +23,7 @@ def _bits(field):
     return f"word {field.word}, {place}"
 
 
-def tables():
+def tables() -> str:
     """Registers, enumerations and commands as Markdown."""
     lines = ["## Registers", ""]
     lines += _table(

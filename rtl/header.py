@@ -12,7 +12,7 @@ def _enum(lines, prefix, members):
     lines.append("")
 
 
-def text(config):
+def text(config) -> str:
     """The header for one configuration.
 
     Parameters

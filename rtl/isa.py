@@ -77,7 +77,7 @@ class Opcode(IntEnum):
     VECTOR_WAIT = 0x4F
 
     @property
-    def engine(self):
+    def engine(self) -> Engine:
         return Engine(self >> 4)
 
 
@@ -124,7 +124,7 @@ class Field:
     doc: str
 
     @property
-    def offset(self):
+    def offset(self) -> int:
         return 32 * self.word + self.low
 
 
@@ -292,7 +292,7 @@ class SegmentRecord(data.Struct):
     slope: signed(16)
 
 
-def command_layout(opcode):
+def command_layout(opcode) -> data.FlexibleLayout:
     """Layout of a whole command: its fields at their places in `COMMAND_BITS` bits."""
     return data.FlexibleLayout(
         COMMAND_BITS,
@@ -308,7 +308,7 @@ def command_layout(opcode):
     )
 
 
-def reserved_mask(opcode):
+def reserved_mask(opcode) -> int:
     """The bits of a command of this opcode that must be zero, as an integer."""
     used = 0
     for field in COMMANDS[opcode]:
@@ -320,7 +320,7 @@ def reserved_mask(opcode):
     return ((1 << COMMAND_BITS) - 1) & ~used
 
 
-def semaphore(number, amount=1):
+def semaphore(number, amount=1) -> int:
     """A wait or post field as an integer: `amount` units of semaphore `number`."""
     if not 0 <= number < 32:
         raise ValueError(f"semaphore number must be from 0 to 31, not {number}")
@@ -329,7 +329,7 @@ def semaphore(number, amount=1):
     return 1 << 15 | number << 8 | amount
 
 
-def encode(opcode, **values):
+def encode(opcode, **values) -> bytes:
     """A command as `COMMAND_BYTES` bytes; fields that are not named are zero.
 
     Raises
@@ -352,7 +352,7 @@ def encode(opcode, **values):
     return word.to_bytes(COMMAND_BYTES, "little")
 
 
-def decode(command):
+def decode(command) -> tuple[Opcode, dict[str, int]]:
     """Opcode and field values (a dict) of a command's bytes.
 
     Raises

@@ -63,7 +63,7 @@ REGISTERS = [
 ]
 
 
-def offset_of(name):
+def offset_of(name) -> int:
     """Byte offset of the register called `name`.
 
     Raises

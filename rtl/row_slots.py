@@ -48,17 +48,17 @@ class RowSlots(wiring.Component):
         )
 
     @staticmethod
-    def write_signature(config, lanes):
+    def write_signature(config, lanes) -> wiring.Signature:
         """Signature of a write port for `lanes`, as its user sees it."""
         return wiring.Signature({"enable": Out(1), "slot": Out(config.slot_bits), "lanes": Out(lanes)})
 
     @staticmethod
-    def read_signature(config, lanes):
+    def read_signature(config, lanes) -> wiring.Signature:
         """Signature of a read port for `lanes`, as its user sees it."""
         return wiring.Signature({"slot": Out(config.slot_bits), "lanes": In(lanes)})
 
     @staticmethod
-    def enabled_read_signature(config, lanes):
+    def enabled_read_signature(config, lanes) -> wiring.Signature:
         """As `read_signature`, with an `enable` that holds the lanes while it is clear."""
         return wiring.Signature({"enable": Out(1), "slot": Out(config.slot_bits), "lanes": In(lanes)})
 

@@ -3,12 +3,12 @@
 from functools import reduce
 from operator import or_
 
-from amaranth.hdl import Mux
+from amaranth.hdl import Mux, Value
 
 __all__ = ["one_hot_select"]
 
 
-def one_hot_select(selects, values):
+def one_hot_select(selects, values) -> Value:
     """The value whose bit of `selects` is set, 0 if none is; at most one may be.
 
     An OR of masked values: no chain of choices, in which the last value would wait for all bits.

@@ -58,7 +58,7 @@ FaultSignature = wiring.Signature({"valid": Out(1), "payload": Out(Fault)})
 """`valid` for at least one cycle when a fault happened, `payload` with it."""
 
 
-def window_layout(config):
+def window_layout(config) -> data.StructLayout:
     """Shape of a window of DRAM: its first byte, and the first after it."""
     return data.StructLayout({"base": config.axi_addr_bits, "limit": config.axi_addr_bits + 1})
 
@@ -71,12 +71,12 @@ class LineRange(data.Struct):
     index: unsigned(INDEX_BITS)
 
 
-def line_write(config):
+def line_write(config) -> data.StructLayout:
     """Shape of a line on its way into the scratchpad; `addr` is not yet known to be in range."""
     return data.StructLayout({"addr": LINE_ADDRESS_BITS, "data": config.line_bits, "index": INDEX_BITS})
 
 
-def read_port(config):
+def read_port(config) -> wiring.Signature:
     """Signature of a scratchpad read port, as its user sees it.
 
     request : Out(stream of line addresses)
@@ -94,7 +94,7 @@ def read_port(config):
     )
 
 
-def bank_write(config):
+def bank_write(config) -> data.StructLayout:
     """Shape of a write that is known to be in range."""
     return data.StructLayout({"addr": config.line_addr_bits, "data": config.line_bits})
 

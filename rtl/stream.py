@@ -7,7 +7,7 @@ from amaranth.lib.wiring import In, Out
 __all__ = ["Queue", "Register", "as_bits", "connect_streams"]
 
 
-def as_bits(payload):
+def as_bits(payload) -> Value:
     """The payload of a stream (a view or a value) as plain bits."""
     return Value.cast(payload)
 

@@ -48,7 +48,7 @@ class Driver:
     def __init__(self, transport):
         self.transport = transport
 
-    async def read(self, name):
+    async def read(self, name) -> int:
         """The value of the register called `name`."""
         return await self.transport.read(offset_of(name))
 
@@ -56,7 +56,7 @@ class Driver:
         """Writes the register called `name`."""
         await self.transport.write(offset_of(name), value)
 
-    async def read_wide(self, name):
+    async def read_wide(self, name) -> int:
         """The value of a pair of registers, `name` and its high half."""
         return await self.read(name) | await self.read(f"{name}_high") << 32
 
@@ -95,7 +95,7 @@ class Driver:
         await self.write("irq_enable", 1)
         await self.write("control", _DOORBELL)
 
-    async def wait(self, *, timeout, every=50_000, progress=None):
+    async def wait(self, *, timeout, every=50_000, progress=None) -> Counters:
         """Waits for the interrupt and finishes the program (`finish`).
 
         Parameters
@@ -121,7 +121,7 @@ class Driver:
                 progress(waited)
         return await self.finish()
 
-    async def finish(self):
+    async def finish(self) -> Counters:
         """Acknowledges the interrupt of a program that has ended, and returns its `Counters`.
 
         Raises
@@ -150,7 +150,7 @@ class Driver:
             commands=await self.read("commands_done"),
         )
 
-    async def run_program(self, address, length, window, **waiting):
+    async def run_program(self, address, length, window, **waiting) -> Counters:
         """Runs a program to its end: `start`, then `wait`."""
         await self.start(address, length, window)
         return await self.wait(**waiting)
@@ -162,7 +162,7 @@ class Driver:
         """
         await self.write("control", _STOP)
 
-    async def owes_answers(self):
+    async def owes_answers(self) -> bool:
         """Whether a stopped program still waits for answers of the bus."""
         return await self.read("status") & (_BUSY | _OWED) == _BUSY | _OWED
 

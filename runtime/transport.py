@@ -1,6 +1,6 @@
 """The way from a host to an accelerator: registers, interrupt and memory."""
 
-from typing import Protocol
+from typing import Any, Protocol
 
 __all__ = ["Transport", "complete"]
 
@@ -30,7 +30,7 @@ class Transport(Protocol):
         """Puts bytes into the accelerator's memory."""
 
 
-def complete(coroutine):
+def complete(coroutine) -> Any:
     """The result of a coroutine that never suspends, such as a driver's on a transport that blocks.
 
     Raises

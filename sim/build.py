@@ -74,7 +74,7 @@ class Design:
     sources: tuple
 
 
-def accelerator():
+def accelerator() -> Design:
     """The accelerator itself."""
     return Design("bertha", _generate_accelerator, (Path(rtl.__file__).parent,))
 
@@ -152,7 +152,7 @@ def _remove_unused(parent):
                 shutil.rmtree(done.parent, ignore_errors=True)
 
 
-def generate_verilog(config, *, design=None, notify=None):
+def generate_verilog(config, *, design=None, notify=None) -> Path:
     """The folder with the Verilog of this configuration, generated unless it has been kept.
 
     Parameters are as of `build`.
@@ -173,7 +173,7 @@ def generate_verilog(config, *, design=None, notify=None):
     return folder
 
 
-def build(config, *, design=None, toplevel="system", waves=False, notify=None):
+def build(config, *, design=None, toplevel="system", waves=False, notify=None) -> Simulation:
     """The simulation of this configuration, built unless an equal one has been kept.
 
     Callers in other processes that want the same simulation wait for the first one's build.

@@ -43,7 +43,7 @@ class CocotbTransport:
         self.last_write = self.interrupted = 0
 
     @staticmethod
-    def _clock_edges():
+    def _clock_edges() -> int:
         return (int(get_sim_time("step")) + CLOCK_STEPS // 2) // CLOCK_STEPS
 
     def _port(self, name):
@@ -65,20 +65,20 @@ class CocotbTransport:
         self.last_write = self._clock_edges()
         await self._respond("bready", "bvalid", "bresp", f"writing the register at {offset:#x}")
 
-    async def read(self, offset):
+    async def read(self, offset) -> int:
         self._port("araddr").value = offset
         await self._transfer(("arvalid",), {"arvalid": "arready"})
         return await self._respond(
             "rready", "rvalid", "rresp", f"reading the register at {offset:#x}", "rdata"
         )
 
-    async def wait_for_interrupt(self, cycles):
+    async def wait_for_interrupt(self, cycles) -> bool:
         if not self._dut.irq.value:
             await First(RisingEdge(self._dut.irq), Timer(max(cycles, 1) * CLOCK_STEPS, "step"))
         self.interrupted = self._clock_edges()
         return bool(self._dut.irq.value)
 
-    async def read_memory(self, address, nbytes):
+    async def read_memory(self, address, nbytes) -> bytes:
         return self._memory.view(address, nbytes).tobytes()
 
     async def write_memory(self, address, data) -> None:

@@ -68,18 +68,18 @@ class Job:
         (folder / _JOB).write_text(json.dumps(asdict(self), indent=2), encoding="utf-8")
 
     @classmethod
-    def read(cls, folder):
+    def read(cls, folder) -> "Job":
         """The job in `folder`."""
         values = json.loads((Path(folder) / _JOB).read_text(encoding="utf-8"))
         return cls(**{**values, "window": tuple(values["window"]), "output": tuple(values["output"])})
 
     @staticmethod
-    def image(folder):
+    def image(folder) -> np.ndarray:
         """The memory before the first sequence, a byte array."""
         return np.fromfile(Path(folder) / _IMAGE, np.uint8)
 
     @staticmethod
-    def input_pieces(folder, number):
+    def input_pieces(folder, number) -> list[tuple[int, np.ndarray]]:
         """What sequence `number` puts into memory: a list of (address, byte array)."""
         with np.load(Path(folder) / f"input{number}.npz") as arrays:
             return [(int(address), arrays[address]) for address in arrays.files]
@@ -124,7 +124,7 @@ def write_outcome(folder, number, outcome) -> None:
     (folder / f"outcome{number}.json").write_text(json.dumps(figures), encoding="utf-8")
 
 
-def read_outcome(folder, number):
+def read_outcome(folder, number) -> Outcome:
     """The outcome of sequence `number` in `folder`."""
     folder = Path(folder)
     figures = json.loads((folder / f"outcome{number}.json").read_text(encoding="utf-8"))

@@ -68,7 +68,7 @@ def launch(
     waves=None,
     timeout=None,
     watch=None,
-):
+) -> Results:
     """Runs the cocotb tests of a Python module; the log is `simulation.log` in `folder`.
 
     Parameters

@@ -58,7 +58,7 @@ class LibraryTransport:
         """Ends the simulation."""
         self._library.simulation_destroy(self._simulation)
 
-    def allocate(self, base, size):
+    def allocate(self, base, size) -> Memory:
         """Makes `size` bytes of memory from address `base` on, in place of what was there; the `Memory`."""
         self.memory = Memory(base, size, library=self._library)
         return self.memory
@@ -72,16 +72,16 @@ class LibraryTransport:
         self._library.simulation_run(self._simulation, cycles, False)
 
     @property
-    def cycle(self):
+    def cycle(self) -> int:
         """Clock cycles so far."""
         return self._library.simulation_cycles(self._simulation)
 
     @property
-    def interrupt(self):
+    def interrupt(self) -> bool:
         """Whether the interrupt is raised."""
         return bool(self._library.simulation_interrupt(self._simulation))
 
-    async def read(self, offset):
+    async def read(self, offset) -> int:
         value = ctypes.c_uint32()
         response = self._library.simulation_read(self._simulation, offset, ctypes.byref(value))
         _check("reading", offset, response)
@@ -90,11 +90,11 @@ class LibraryTransport:
     async def write(self, offset, value) -> None:
         _check("writing", offset, self._library.simulation_write(self._simulation, offset, value))
 
-    async def wait_for_interrupt(self, cycles):
+    async def wait_for_interrupt(self, cycles) -> bool:
         self._library.simulation_run(self._simulation, cycles, True)
         return self.interrupt
 
-    async def read_memory(self, address, nbytes):
+    async def read_memory(self, address, nbytes) -> bytes:
         return self.memory.view(address, nbytes).tobytes()
 
     async def write_memory(self, address, data) -> None:

@@ -36,7 +36,7 @@ class Stalls:
     r: float = 0
 
     @classmethod
-    def everywhere(cls, odds):
+    def everywhere(cls, odds) -> "Stalls":
         """The same odds on every channel."""
         return cls(odds, odds, odds, odds, odds)
 
@@ -173,7 +173,7 @@ class Memory:
         self.clear_errors()
         self.clear_misdeeds()
 
-    def view(self, address, size):
+    def view(self, address, size) -> np.ndarray:
         """`size` bytes from `address` on, as a part of `bytes`.
 
         Raises
@@ -239,22 +239,22 @@ class Memory:
         self._library.memory_clear_misdeeds()
 
     @property
-    def cycle(self):
+    def cycle(self) -> int:
         """Clock edges so far."""
         return self._counters.contents.cycle
 
     @property
-    def bytes_read(self):
+    def bytes_read(self) -> int:
         """Bytes of the read beats that the accelerator took."""
         return self._counters.contents.bytes_read
 
     @property
-    def bytes_written(self):
+    def bytes_written(self) -> int:
         """Bytes written with their strobe set."""
         return self._counters.contents.bytes_written
 
     @property
-    def violations(self):
+    def violations(self) -> list[str]:
         """What the accelerator did against the rules of AXI4, a sentence each; the first hundred."""
         count = min(self._counters.contents.violations, 100)
         return [self._library.memory_violation(number).decode() for number in range(count)]
@@ -274,7 +274,7 @@ class Trace:
     def __init__(self, *, library=None):
         self._library = _declare(library)
 
-    def rows(self, engine):
+    def rows(self, engine) -> np.ndarray:
         """A copy of the engine's rows, indexed by the command's position in the program.
 
         Cycles are those of `Memory.cycle`; a command that never was active has `busy` 0.
@@ -286,7 +286,7 @@ class Trace:
         size = count.value * self.ROW.itemsize
         return np.frombuffer((ctypes.c_uint8 * size).from_address(place), self.ROW).copy()
 
-    def newest(self):
+    def newest(self) -> int:
         """Position of the last command that any engine has worked on."""
         return max(self._library.trace_newest(engine) for engine in range(len(TRACE_ENGINES)))
 

@@ -94,7 +94,7 @@ def check_memory(latency, bandwidth) -> None:
         raise UserError(f"bandwidth must be from {low} to {high} bytes a cycle, not {bandwidth:g}")
 
 
-def run_name(options, texts=None):
+def run_name(options, texts=None) -> str:
     """The name of the run's folder below build/sim: whatever changes the run or its files changes the name.
 
     Parameters

@@ -1,7 +1,9 @@
 """What comes before a simulation: from a model's name and a text to a program and its sequences."""
 
 import contextlib
+from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
 from bertha.compiler.compile import compile_layer
 from bertha.compiler.predict import Timing, predict
@@ -37,7 +39,7 @@ _FILES = (
 """What runs write into their folders."""
 
 
-def read_texts(options):
+def read_texts(options) -> list[str] | None:
     """Checks the options and reads the text: its sentences, None if there is no text.
 
     Raises
@@ -67,7 +69,7 @@ def _sentences(encoder, options, texts):
 
 
 @contextlib.contextmanager
-def run_folder(name):
+def run_folder(name) -> Iterator[Path]:
     """The run's folder (it may not exist yet), for this process alone, without what an earlier run left there."""
     folder = BUILD / "sim" / name
     folder.parent.mkdir(parents=True, exist_ok=True)
@@ -125,7 +127,7 @@ class Prepared:
     predicted: int
 
 
-def prepare(options, texts=None, *, notify):
+def prepare(options, texts=None, *, notify) -> Prepared:
     """Everything before the simulation: quantised layer, program, and its sequences.
 
     Parameters
@@ -169,7 +171,7 @@ def prepare(options, texts=None, *, notify):
     return Prepared(config, encoder, layer, program, sequences, bandwidth, predicted)
 
 
-def write_job(folder, options, prepared, *, sequences):
+def write_job(folder, options, prepared, *, sequences) -> Job:
     """The job of these sequences, written into `folder`, which is made if need be."""
     config, program = prepared.config, prepared.program
     folder.mkdir(parents=True, exist_ok=True)

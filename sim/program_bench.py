@@ -18,7 +18,7 @@ from bertha.sim.progress import PROGRESS_FILE, note_progress
 _CYCLES_APART = 4  # most that the accelerator's cycle counter may differ from the bench's
 
 
-def stray_bytes(memory, expected, regions):
+def stray_bytes(memory, expected, regions) -> int:
     """Bytes of the memory that differ from `expected` outside the regions, pairs of first byte and bytes."""
     different = memory.bytes != expected
     for address, nbytes in regions:

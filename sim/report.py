@@ -40,7 +40,7 @@ class Operation:
     commands: int
 
 
-def operations(commands, trace, mask=None):
+def operations(commands, trace, mask=None) -> list[Operation]:
     """Operations of a program in the order in which they start.
 
     Parameters
@@ -72,7 +72,7 @@ def operations(commands, trace, mask=None):
     return fold(single, lambda name: name)
 
 
-def fold(items, name_of):
+def fold(items, name_of) -> list[Operation]:
     """Operations of the same engine whose `name_of(name)` is the same, as one each, in order of their start."""
     folded = {}
     for item in items:

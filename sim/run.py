@@ -13,7 +13,7 @@ from bertha.sim.report import RunReport, describe_difference, operations, print_
 __all__ = ["run_layer"]
 
 
-def run_layer(options, console):
+def run_layer(options, console) -> RunReport:
     """Runs a layer, prints its tables and writes its report.
 
     Parameters

@@ -11,6 +11,7 @@ import shutil
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 from bertha.errors import ToolError
@@ -110,7 +111,7 @@ def compiler_version() -> str:
 
 
 @contextlib.contextmanager
-def own_group(command, **options):
+def own_group(command, **options) -> Iterator[subprocess.Popen]:
     """Starts a process that ends with this block, however it is left, and with it all that it has started.
 
     It is a group (and a session) of its own: an interrupt from the terminal reaches this process only.

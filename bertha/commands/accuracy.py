@@ -14,7 +14,7 @@ __all__ = ["layer_agreement"]
 COLUMNS = ("duplicates", "cosine mean", "cosine min", "SNR dB", "largest error", "tokens", "accumulator bits")
 
 
-def layer_agreement(encoder, index, layer, sentences):
+def layer_agreement(encoder, index, layer, sentences) -> metrics.Agreement:
     """How near a quantised layer is to PyTorch's, given the float layer's input: an `Agreement`."""
     results, references, masks = [], [], []
     for sentence in sentences:

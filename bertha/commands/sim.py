@@ -2,10 +2,14 @@
 
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from rich.console import Console
 
 from bertha.arguments import integer, integers, number
+
+if TYPE_CHECKING:
+    from bertha.sim.options import LayerOptions
 
 _FILE_WIDTH = 120  # of tables that go to a file or a pipe
 
@@ -51,7 +55,7 @@ def add_layer_arguments(parser) -> None:
     )
 
 
-def layer_options(options):
+def layer_options(options) -> "LayerOptions":
     """The `LayerOptions` of the parsed arguments."""
     from bertha.sim.options import LayerOptions
 
@@ -68,7 +72,7 @@ def layer_options(options):
     )
 
 
-def table_console():
+def table_console() -> Console:
     """A console for tables: as wide as the terminal, or wide enough for all columns in a file."""
     console = _Console()
     if not console.is_terminal:

@@ -40,7 +40,7 @@ class Contents:
         self._source = np.full(config.lines, -1, dtype=np.int64)  # byte in the image, -1: not known
         self._bounds = {}
 
-    def filled_lines(self):
+    def filled_lines(self) -> np.ndarray:
         """For each line of the window, whether it holds something when the program starts."""
         return self._filled.reshape(-1, self._line_bytes).all(axis=1)
 
@@ -63,17 +63,17 @@ class Contents:
             self._known[access.first * self._line_bytes : access.end * self._line_bytes] = False
             self._bounds.clear()
 
-    def column_flags(self, line, columns):
+    def column_flags(self, line, columns) -> np.ndarray | None:
         """Residue flags of the first `columns` column records from a line on, None if not known."""
         records = self._column_records(line)
         return None if records is None else (records["bits"][:columns] >> 11 & 1).astype(bool)
 
-    def norm_flags(self, line, words):
+    def norm_flags(self, line, words) -> np.ndarray | None:
         """Residue flags of `words` norm records from a line on, None if not known."""
         content = self._bytes(line, -(-8 * words // self._line_bytes))
         return None if content is None else content[: 8 * words].reshape(-1, 8)[:, 6] & 1 == 1
 
-    def accumulator_bound(self, command, tile):
+    def accumulator_bound(self, command, tile) -> int:
         """The largest |accumulator + bias| of a GEMM tile, whatever its unknown operand holds."""
         get = command.get
         other = WORST_UNSIGNED if get("a_unsigned") else WORST_SIGNED

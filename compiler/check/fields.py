@@ -8,7 +8,7 @@ __all__ = ["SEMAPHORE_FIELDS", "check_fields", "unpack_semaphore"]
 SEMAPHORE_FIELDS = ("wait0", "wait1", "post0", "post1")
 
 
-def unpack_semaphore(value):
+def unpack_semaphore(value) -> tuple[int, int] | None:
     """(number, amount) of a wait or post field, None if it isn't enabled."""
     return (value >> 8 & 31, value & 255) if value >> 15 else None
 

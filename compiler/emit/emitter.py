@@ -78,11 +78,11 @@ class Emitter:
         )
         self.commands[-1].dram_bytes = rows * lines * self.config.line_bytes
 
-    def tokens(self, panel):
+    def tokens(self, panel) -> range:
         """Tokens of a row panel, as a range."""
         return range(panel * self.n, min((panel + 1) * self.n, self.seq))
 
-    def work(self, panels, each, keys=None):
+    def work(self, panels, each, keys=None) -> list[Work]:
         """`Work` of tiles that have a row panel each, from `panels`."""
         return [Work(int(each), self.tokens(panel), keys) for panel in panels]
 
@@ -108,7 +108,7 @@ class Emitter:
                 lines,
             )
 
-    def residual_line(self, number):
+    def residual_line(self, number) -> int:
         """First line of the int16 panels of block `number`."""
         size = len(self.plan.blocks[0]) * self.layer.hidden
         return self.plan.line("residual") + (number % self.plan.residual_sets) * size

@@ -12,7 +12,7 @@ __all__ = ["emit_start", "start_panels"]
 LOADS_AHEAD = 4  # commands; fewer than an engine's queue holds, so that tiles are dispatched in time
 
 
-def start_panels(emitter):
+def start_panels(emitter) -> int:
     """How many of the first head's query and key panels are used tile by tile."""
     available = len(emitter.layout.query[0]) + len(emitter.layout.key[0])
     ring = emitter.plan.buffers["ring"][1]
@@ -20,7 +20,7 @@ def start_panels(emitter):
     return max(0, min(START_PANELS, available, room)) if emitter.panels > 1 else 0
 
 
-def emit_start(emitter, projection_tile):
+def emit_start(emitter, projection_tile) -> int:
     """Load the activations and run the tiles of the first weight panels.
 
     Parameters

@@ -2,6 +2,8 @@
 
 from collections import deque
 
+from bertha.compiler.layout.image import WeightPanel
+
 __all__ = ["WeightStream"]
 
 
@@ -41,7 +43,7 @@ class WeightStream:
         self._load(panel, self._first + place)
         return True
 
-    def take(self):
+    def take(self) -> tuple[WeightPanel, int]:
         """The next panel and the line it starts at."""
         if not self._unused and not self.load_next():
             raise RuntimeError("a weight panel is wanted, but the ring has no room for it")

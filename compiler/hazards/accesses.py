@@ -40,7 +40,7 @@ class Access(NamedTuple):
     operand: bool = False
 
 
-def accesses(command, tile, config, *, dram_base, residue_words=None):
+def accesses(command, tile, config, *, dram_base, residue_words=None) -> list[Access]:
     """Accesses of tile `tile` of a command.
 
     Parameters
@@ -109,6 +109,6 @@ def accesses(command, tile, config, *, dram_base, residue_words=None):
     return found
 
 
-def norm_lines(words, config):
+def norm_lines(words, config) -> int:
     """Lines of the norm records of `words` features."""
     return -(-8 * words // config.line_bytes)

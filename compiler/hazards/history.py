@@ -19,7 +19,7 @@ OPERANDS = len(ENGINES)
 COMPONENTS = len(ENGINES) + 1
 
 
-def component_of(engine):
+def component_of(engine) -> int:
     """Component that counts the tiles of `engine` that are done."""
     return ENGINES.index(engine)
 
@@ -37,7 +37,7 @@ class History:
         self._written = {name: np.zeros((len(ENGINES), size), np.int32) for name, size in sizes.items()}
         self._read = {name: np.zeros((COMPONENTS, size), np.int32) for name, size in sizes.items()}
 
-    def required(self, access, engine):
+    def required(self, access, engine) -> np.ndarray:
         """The clock that `access` needs, and that of the writers alone.
 
         Statistics that the GEMM engine continues are its own, in order, and need nothing from it.
@@ -60,6 +60,6 @@ class History:
             component = OPERANDS if access.operand else component_of(engine)
             self._read[access.space][component, place] = number + 1
 
-    def written(self, access):
+    def written(self, access) -> np.ndarray:
         """For each place of an access, whether anything has written it."""
         return self._written[access.space][:, access.first : access.end].any(axis=0)

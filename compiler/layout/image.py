@@ -40,7 +40,7 @@ class WeightPanel(Region):
     name: str
 
     @property
-    def records(self):
+    def records(self) -> int:
         """Line of the records, counted from the panel's first."""
         return self.k // 2
 
@@ -57,7 +57,7 @@ class Image:
         self._line_bytes = config.line_bytes
         self._limit = 1 << config.axi_addr_bits
 
-    def reserve(self, nbytes):
+    def reserve(self, nbytes) -> int:
         """Address of `nbytes` bytes that something else fills."""
         address = self.end
         self.end += -(-nbytes // self.alignment) * self.alignment
@@ -67,7 +67,7 @@ class Image:
             )
         return address
 
-    def place(self, content):
+    def place(self, content) -> Region:
         """Region of `content`, filled up to whole lines with zeros."""
         lines = -(-len(content) // self._line_bytes)
         content = content + bytes(lines * self._line_bytes - len(content))
@@ -147,7 +147,7 @@ class LayerLayout:
         )
         self.output16 = self._operand(image, layer.hidden, "int16")
 
-    def head_context(self, head):
+    def head_context(self, head) -> tuple[int, int]:
         """First residue word of a head's context, and its lines: features, then residues."""
         tiles = [tile for tile in self.context.tiles if tile.group == head]
         residues = sum(even(tile.residues) for tile in tiles)

@@ -55,12 +55,12 @@ class KOrder:
     tiles: tuple = ()
 
     @property
-    def k(self):
+    def k(self) -> int:
         """Words in all, an even number."""
         return len(self.feature)
 
 
-def pass_order(residue):
+def pass_order(residue) -> KOrder:
     """Order of an operand that one pass writes: all features, then the residues of the flagged ones."""
     residue = np.asarray(residue, dtype=bool)
     flagged = np.flatnonzero(residue)
@@ -73,7 +73,7 @@ def pass_order(residue):
     return KOrder(feature, kind, words)
 
 
-def tiled_order(groups, residue, n):
+def tiled_order(groups, residue, n) -> KOrder:
     """Order of an operand that GEMM tiles of up to `n` columns write, group after group of features."""
     residue = np.asarray(residue, dtype=bool)
     places, first = [], 0
@@ -102,7 +102,7 @@ def tiled_order(groups, residue, n):
     return KOrder(np.concatenate(feature), np.concatenate(kind), words, tuple(tiles))
 
 
-def expand(linear, order, name):
+def expand(linear, order, name) -> np.ndarray:
     """int8 weights [out, order.k] of a linear layer whose operand comes in `order`.
 
     Raises

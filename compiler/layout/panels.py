@@ -9,17 +9,17 @@ import numpy as np
 __all__ = ["even", "pack", "panel_count", "unpack"]
 
 
-def even(words):
+def even(words) -> int:
     """`words` rounded up to an even number."""
     return words + (words & 1)
 
 
-def panel_count(rows, n):
+def panel_count(rows, n) -> int:
     """Panels that `rows` rows make."""
     return -(-rows // n)
 
 
-def pack(matrix, n, *, dtype=np.int8):
+def pack(matrix, n, *, dtype=np.int8) -> np.ndarray:
     """Panels of a matrix.
 
     Parameters
@@ -56,7 +56,7 @@ def pack(matrix, n, *, dtype=np.int8):
     return np.ascontiguousarray(by_word).view(np.uint8).reshape(panels, -1)
 
 
-def unpack(panels, n, *, rows, words, dtype=np.int8):
+def unpack(panels, n, *, rows, words, dtype=np.int8) -> np.ndarray:
     """The matrix [rows, words] that `pack` made `panels` (bytes in any shape) of.
 
     Raises

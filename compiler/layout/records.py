@@ -28,7 +28,7 @@ def record_bytes(record) -> int:
 COLUMN_RECORD_BYTES = record_bytes(ColumnRecord)
 
 
-def pack_records(record, count, **fields):
+def pack_records(record, count, **fields) -> bytes:
     """`count` records as bytes. A field is one integer for all, or an array that zeros follow; others are zero.
 
     Raises
@@ -52,7 +52,7 @@ def pack_records(record, count, **fields):
     return packed.astype(f"<u{record_bytes(record)}").tobytes()
 
 
-def unpack_records(record, content):
+def unpack_records(record, content) -> dict[str, np.ndarray]:
     """The records in `content` (bytes or an array of bytes), field by field: name to int64 array."""
     packed = np.frombuffer(content, f"<u{record_bytes(record)}").astype(np.uint64)
     return {
@@ -65,23 +65,23 @@ def _value(bits, field):
     return np.where(field.shape.signed & (bits >> field.width - 1 == 1), bits - (1 << field.width), bits)
 
 
-def column_records(count, **fields):
+def column_records(count, **fields) -> bytes:
     """`count` column records (`bertha.rtl.isa.ColumnRecord`); see `pack_records`."""
     return pack_records(ColumnRecord, count, **fields)
 
 
-def norm_records(norm):
+def norm_records(norm) -> bytes:
     """Norm records (`bertha.rtl.isa.NormRecord`) of a `bertha.golden.layer.QuantizedNorm`, one a feature."""
     fields = {name: getattr(norm, name) for name in ("gamma", "beta", "mult", "residue")}
     return pack_records(NormRecord, len(norm.mult), **fields)
 
 
-def factor_records(count, *, mult, shift):
+def factor_records(count, *, mult, shift) -> bytes:
     """`count` factor records (`bertha.rtl.isa.FactorRecord`); see `pack_records`."""
     return pack_records(FactorRecord, count, mult=mult, shift=shift)
 
 
-def mask_records(mask, tokens, n):
+def mask_records(mask, tokens, n) -> bytes:
     """Column records of the key mask of `tokens` keys, in whole panels; keys that aren't there are masked.
 
     Raises
@@ -98,11 +98,11 @@ def mask_records(mask, tokens, n):
     return column_records(count, mask=hidden)
 
 
-def exp2_table():
+def exp2_table() -> bytes:
     """The 64 entries of the EXP2 table: round(65280 * 2**(-f / 64)), from `docs/architecture.md`."""
     return np.round(65280.0 * np.exp2(-np.arange(EXP2_ENTRIES) / EXP2_ENTRIES)).astype("<u2").tobytes()
 
 
-def piecewise_table(base, slope):
+def piecewise_table(base, slope) -> bytes:
     """256 segment records (`bertha.rtl.isa.SegmentRecord`)."""
     return pack_records(SegmentRecord, SEGMENTS, base=base, slope=slope)

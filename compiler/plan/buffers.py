@@ -9,12 +9,14 @@ STAGE_SETS = 2  # of a head's context on its way to DRAM
 START_PANELS = 3  # weight panels that meet the activations one by one at the start
 
 
-def tiles_of_head(layout):
+def tiles_of_head(layout) -> int:
     """Most panels of dimensions that a head has."""
     return max(len(head) for head in layout.value)
 
 
-def buffers_of(layout, config, *, attention_panels, residual_panels, block_panels, ring, sharing, spill):
+def buffers_of(
+    layout, config, *, attention_panels, residual_panels, block_panels, ring, sharing, spill
+) -> dict[str, tuple[int, int, int]]:
     """Lines and live phases of every buffer, by name."""
     n = config.array_n
     panels = panel_count(layout.seq, n)
@@ -61,7 +63,7 @@ def buffers_of(layout, config, *, attention_panels, residual_panels, block_panel
     }
 
 
-def first_fit(wanted):
+def first_fit(wanted) -> tuple[dict[str, tuple[int, int]], int]:
     """Places buffers, the largest first, each at the lowest line where nothing of its phases lies."""
     placed = {}
     for name, (lines, start, end) in sorted(wanted.items(), key=lambda item: -item[1][0]):

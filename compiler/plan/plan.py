@@ -43,12 +43,12 @@ class Plan:
     early_residual: bool
     spill: bool
 
-    def line(self, name):
+    def line(self, name) -> int:
         """First line of a buffer."""
         return self.buffers[name][0]
 
 
-def make_plan(layout, config, *, name="layer", preset=""):
+def make_plan(layout, config, *, name="layer", preset="") -> Plan:
     """The plan that loses the fewest cycles, of those that fit.
 
     Raises

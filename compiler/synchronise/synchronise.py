@@ -46,7 +46,7 @@ class _Step:
     each: list = field(default_factory=list)  # one event a tile
 
 
-def synchronise(commands, config, *, dram_base, dram_end):
+def synchronise(commands, config, *, dram_base, dram_end) -> list[Command]:
     """A copy of `commands` with waits and posts, WAIT commands and, at worst, barriers.
 
     Raises
@@ -209,7 +209,7 @@ class _Pass:
         return None
 
     @staticmethod
-    def _post_fields(step, component):
+    def _post_fields(step, component) -> tuple[str, ...]:
         if step.command.opcode == Opcode.GEMM:
             return ("post0", "post1") if component == OPERANDS else ("post1",)
         return () if step.command.opcode in WAIT_ONLY.values() else ("post1", "post0")

@@ -18,7 +18,7 @@ WAIT_ONLY = {
 MOST_UNITS = 255
 
 
-def count_units(steps, config):
+def count_units(steps, config) -> list[Command]:
     """The commands of `steps` (see `bertha.compiler.synchronise.synchronise`) with their waits and posts filled in.
 
     Raises

@@ -1,6 +1,6 @@
 """The counting semaphores between the engines."""
 
-from amaranth.hdl import Array, Cat, Module, Mux, Signal
+from amaranth.hdl import Array, Cat, Module, Mux, Signal, Value
 from amaranth.lib import memory, stream, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -62,7 +62,7 @@ class Semaphores(wiring.Component):
         )
 
     @staticmethod
-    def _pick(m, requests, name):
+    def _pick(m, requests, name) -> tuple[Value, Signal, Signal]:
         """Round-robin choice among `requests` (bits): a valid flag and the number chosen."""
         count = len(requests)
         last = Signal(range(count), name=f"last_{name}")

@@ -12,7 +12,7 @@ from bertha.rtl.stream import Queue, connect_streams
 __all__ = ["BurstChecker", "candidate_layout"]
 
 
-def candidate_layout(config):
+def candidate_layout(config) -> data.StructLayout:
     """Shape of a burst that isn't checked yet, with the first byte after it and what is known to be wrong."""
     return data.StructLayout(
         {"burst": burst_layout(config), "end": config.axi_addr_bits + 2, "reason": fault_reason_bits}

@@ -1,6 +1,6 @@
 """Cuts 2-D transfers into AXI bursts."""
 
-from amaranth.hdl import Cat, Module, Mux, Signal
+from amaranth.hdl import Cat, Module, Mux, Signal, Value
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -163,7 +163,7 @@ class BurstPlanner(wiring.Component):
         return Mux(left < limit, left, limit)
 
     @staticmethod
-    def _field_fault(command, line_shift):
+    def _field_fault(command, line_shift) -> Value:
         """The reason, if the fields themselves are against their rules."""
         empty = (command.lines == 0) | (command.rows == 0)
         misaligned = (command.dram_addr[:line_shift] | command.dram_stride[:line_shift]).any()

@@ -48,12 +48,12 @@ class ReadArbiter(wiring.Component):
         )
 
     @staticmethod
-    def address_layout(config):
+    def address_layout(config) -> data.StructLayout:
         """A burst address and its ID: who asks, and the epoch above it."""
         return data.StructLayout({"id": ID_BITS, "burst": burst_address(config)})
 
     @staticmethod
-    def data_layout(config):
+    def data_layout(config) -> data.StructLayout:
         """A beat and the ID of its burst."""
         return data.StructLayout({"id": ID_BITS, "beat": read_beat(config)})
 

@@ -1,6 +1,6 @@
 """What both DMA engines have in common at their borders."""
 
-from amaranth.hdl import Mux
+from amaranth.hdl import Mux, Value
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -12,12 +12,12 @@ from bertha.rtl.signatures import EPOCH_BITS, INDEX_BITS
 __all__ = ["burst_layout", "burst_lines", "response_reason", "write_client"]
 
 
-def burst_lines(config):
+def burst_lines(config) -> int:
     """Lines in the longest burst: what `config.burst_beats` hold, but never more than 4 KiB."""
     return min(config.burst_beats // config.beats_per_line, 4096 // config.line_bytes)
 
 
-def burst_layout(config):
+def burst_layout(config) -> data.StructLayout:
     """Shape of a planned burst, known to be legal.
 
     `addr` is its first byte in DRAM, `scratchpad_addr` its first line, `lines` its length;
@@ -35,7 +35,7 @@ def burst_layout(config):
     )
 
 
-def write_client(config):
+def write_client(config) -> wiring.Signature:
     """Signature of someone who writes bursts to DRAM, as that client sees it.
 
     An address goes with the epoch in which it was issued, and only responses of the present one come.
@@ -50,7 +50,7 @@ def write_client(config):
     )
 
 
-def response_reason(response):
+def response_reason(response) -> Value:
     """`FaultReason` of an answer that is none to what was asked.
 
     `response` is its RRESP or BRESP. An OKAY is wrong by where it came, an EXOKAY always: nothing exclusive

@@ -1,6 +1,6 @@
 """Expands GEMM commands into tiles."""
 
-from amaranth.hdl import Cat, Module, Mux, Signal
+from amaranth.hdl import Cat, Module, Mux, Signal, Value
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -163,7 +163,7 @@ class TileSequencer(wiring.Component):
         return ~(body.row_factor | (body.statistics != 0)) | (slot < self._config.row_slots)
 
     @staticmethod
-    def _following(place, body):
+    def _following(place, body) -> Value:
         """The place after `place`."""
         steps = {name: (place[name] + body[f"{name}_stride"])[:LINE_ADDRESS_BITS] for name in _ADDRESSES}
         steps["left"] = (place.left - 1)[:16]

@@ -16,7 +16,7 @@ from bertha.rtl.vector.steps import Steps
 __all__ = ["Lanes", "result_word"]
 
 
-def result_word(config):
+def result_word(config) -> data.StructLayout:
     """Shape of one word of a command's results: what may be written of it."""
     lanes = config.array_n
     return data.StructLayout(
