@@ -1,6 +1,6 @@
 """Loads panels from DRAM into the scratchpad."""
 
-from amaranth.hdl import Cat, Module, ResetInserter, Signal
+from amaranth.hdl import Cat, Elaboratable, Module, ResetInserter, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -59,7 +59,7 @@ class LoadEngine(wiring.Component):
             }
         )
 
-    def elaborate(self, platform) -> Module:
+    def elaborate(self, platform) -> Elaboratable:
         m = Module()
         config, abort = self._config, self.control.abort
         beats_per_line = config.beats_per_line

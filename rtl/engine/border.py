@@ -1,6 +1,6 @@
 """What stands between the control part and an engine."""
 
-from amaranth.hdl import Module, Mux, ResetInserter, Signal
+from amaranth.hdl import Elaboratable, Module, Mux, ResetInserter, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
@@ -35,7 +35,7 @@ class Border(wiring.Component):
         self._kind = kind
         super().__init__({"control": In(ControlSide), "engine": Out(EngineSide)})
 
-    def elaborate(self, platform) -> Module:
+    def elaborate(self, platform) -> Elaboratable:
         m = Module()
         control, engine = self.control, self.engine
         m.submodules.queue = queue = CommandQueue(self._config, self._kind)

@@ -1,6 +1,6 @@
 """The GEMM engine: wires sequencer, readers, feeder, array, drain queue and epilogue."""
 
-from amaranth.hdl import Module, ResetInserter, Signal, signed
+from amaranth.hdl import Elaboratable, Module, ResetInserter, Signal, signed
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
@@ -63,7 +63,7 @@ class GemmEngine(wiring.Component):
             }
         )
 
-    def elaborate(self, platform) -> Module:
+    def elaborate(self, platform) -> Elaboratable:
         m = Module()
         config = self._config
         n = config.array_n

@@ -1,6 +1,6 @@
 """The vector engine."""
 
-from amaranth.hdl import Module, ResetInserter
+from amaranth.hdl import Elaboratable, Module, ResetInserter
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -66,7 +66,7 @@ class VectorEngine(wiring.Component):
             }
         )
 
-    def elaborate(self, platform) -> Module:
+    def elaborate(self, platform) -> Elaboratable:
         m = Module()
         config = self._config
         m.submodules.border = border = Border(config, Engine.VECTOR)
