@@ -70,6 +70,11 @@ class Encoder:
         """Number of encoder layers."""
         return self.config.num_hidden_layers
 
+    def check_layer(self, index) -> None:
+        """Raises ModelError unless there is a layer `index`."""
+        if not 0 <= index < self.layers:
+            raise ModelError(f"layer must be from 0 to {self.layers - 1} in {self.name}, not {index}")
+
 
 def load_model(name) -> Encoder:
     """The encoder called `name`.

@@ -51,15 +51,6 @@ def read_texts(options) -> list[str] | None:
     return text.read_sentences(options.text) if options.text else None
 
 
-def _checked_encoder(options):
-    encoder = load_model(options.model)
-    if not 0 <= options.layer < encoder.layers:
-        raise UserError(
-            f"layer must be from 0 to {encoder.layers - 1} in {options.model}, not {options.layer}"
-        )
-    return encoder
-
-
 def _sentences(encoder, options, texts):
     if texts:
         return text.tokenize(encoder, texts, options.seq)
@@ -145,7 +136,8 @@ def prepare(options, texts=None, *, notify) -> Prepared:
     """
     config = preset(options.preset)
     notify(f"loading {options.model}")
-    encoder = _checked_encoder(options)
+    encoder = load_model(options.model)
+    encoder.check_layer(options.layer)
     sentences = _sentences(encoder, options, texts)
     notify(f"quantising layer {options.layer}, unless it has been kept")
     projections, output, intermediate, down = options.duplicates

@@ -48,8 +48,7 @@ def run(options) -> int:
     encoder = load_model(options.model)
     layers = range(encoder.layers) if options.layers is None else options.layers
     for index in layers:
-        if not 0 <= index < encoder.layers:
-            raise UserError(f"layer must be from 0 to {encoder.layers - 1} in {options.model}, not {index}")
+        encoder.check_layer(index)
     for duplicates in counts:
         quantizer.check_duplicates(
             duplicates, hidden=encoder.config.hidden_size, ffn=encoder.config.intermediate_size

@@ -58,10 +58,7 @@ def _quantised_layer(options):
     from bertha.quantize.cache import cached_layer
 
     encoder = load_model(options.model)
-    if not 0 <= options.layer < encoder.layers:
-        raise UserError(
-            f"layer must be from 0 to {encoder.layers - 1} in {options.model}, not {options.layer}"
-        )
+    encoder.check_layer(options.layer)
     return cached_layer(encoder, options.layer, folder=BUILD / "quantized")
 
 

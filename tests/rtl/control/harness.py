@@ -5,12 +5,12 @@ from collections import deque
 
 from amaranth.hdl import Module
 from amaranth.lib import wiring
-from amaranth.sim import Simulator
 
 from bertha.rtl.control.control import Control
 from bertha.rtl.engine.border import Border
 from bertha.rtl.isa import Engine, decode
 from bertha.rtl.registers import offset_of
+from tests.rtl.streams import run
 
 __all__ = ["ENGINES", "Harness", "units_of"]
 
@@ -277,15 +277,4 @@ class Harness:
             ctx.set(side.fault.payload, {"reason": engine.fault, "index": engine.log[-1]})
 
     def run(self, bench, timeout=30_000):
-        simulator = Simulator(self.dut)
-        simulator.add_clock(1e-6)
-
-        async def guard(ctx):
-            for _ in range(timeout):
-                await ctx.tick()
-            raise TimeoutError(f"not finished after {timeout} cycles")
-
-        simulator.add_testbench(bench)
-        simulator.add_testbench(self.bench, background=True)
-        simulator.add_testbench(guard, background=True)
-        simulator.run()
+        run(self.dut, bench, background=(self.bench,), timeout=timeout)

@@ -3,11 +3,11 @@
 import random
 
 import pytest
-from amaranth.sim import Simulator
 
 from bertha.rtl.config import PRESETS
 from bertha.rtl.control.fetcher import Fetcher
 from bertha.rtl.isa import FaultReason
+from tests.rtl.streams import run
 
 EDGE = PRESETS["edge8"]
 LENGTH = 9
@@ -62,19 +62,7 @@ class Harness:
             ctx.set(dut.o.ready, self.rng.random() < 0.2)
 
     def run(self, bench):
-        simulator = Simulator(self.dut)
-        simulator.add_clock(1e-6)
-
-        async def guard(ctx):
-            for _ in range(4000):
-                await ctx.tick()
-            raise TimeoutError("not finished after 4000 cycles")
-
-        simulator.add_testbench(bench)
-        simulator.add_testbench(guard, background=True)
-        simulator.add_testbench(self.memory, background=True)
-        simulator.add_testbench(self.watch, background=True)
-        simulator.run()
+        run(self.dut, bench, background=(self.memory, self.watch), timeout=4000)
 
     async def start(self, ctx):
         ctx.set(self.dut.window.limit, 0x4000)

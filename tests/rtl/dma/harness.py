@@ -12,7 +12,7 @@ from bertha.rtl.dma.store import StoreEngine
 from bertha.rtl.isa import encode
 from bertha.rtl.scratchpad.scratchpad import Scratchpad
 from tests.rtl.dma.axi_memory import AxiMemory
-from tests.rtl.streams import Pace
+from tests.rtl.streams import Pace, run
 
 __all__ = ["LOAD", "STORE", "Harness", "transfer"]
 
@@ -222,3 +222,8 @@ class Harness:
             if quiet == 6:
                 return
         raise TimeoutError(f"not idle after {limit} cycles")
+
+
+def simulate(harness, bench, timeout=60_000):
+    """Runs a bench beside those of the harness."""
+    run(harness.dut, bench, background=harness.benches, timeout=timeout)

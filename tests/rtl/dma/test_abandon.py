@@ -3,28 +3,12 @@
 import random
 
 import pytest
-from amaranth.sim import Simulator
 
 from bertha.rtl.config import PRESETS
 from bertha.rtl.isa import Opcode, semaphore
-from tests.rtl.dma.harness import LOAD, STORE, Harness, transfer
+from tests.rtl.dma.harness import LOAD, STORE, Harness, simulate, transfer
 
 TINY = PRESETS["tiny4"].replace(axi_data_bits=32, outstanding_bursts=2)
-
-
-def simulate(harness, bench, timeout=20_000):
-    simulator = Simulator(harness.dut)
-    simulator.add_clock(1e-6)
-
-    async def guard(ctx):
-        for _ in range(timeout):
-            await ctx.tick()
-        raise TimeoutError(f"not finished after {timeout} cycles")
-
-    simulator.add_testbench(bench)
-    for background in (*harness.benches, guard):
-        simulator.add_testbench(background, background=True)
-    simulator.run()
 
 
 async def give_up(ctx, harness, epoch):
@@ -139,4 +123,4 @@ def test_a_channel_that_stands_still_for_ever(channel):
                     }
         assert memory.quiet and not harness.faults
 
-    simulate(harness, bench)
+    simulate(harness, bench, 20_000)

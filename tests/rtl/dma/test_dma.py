@@ -3,11 +3,10 @@
 import random
 
 import pytest
-from amaranth.sim import Simulator
 
 from bertha.rtl.config import PRESETS
 from bertha.rtl.isa import FaultReason, Opcode, semaphore
-from tests.rtl.dma.harness import LOAD, STORE, Harness, transfer
+from tests.rtl.dma.harness import LOAD, STORE, Harness, simulate, transfer
 from tests.rtl.streams import PATTERNS
 
 TINY, EDGE = PRESETS["tiny4"], PRESETS["edge8"]
@@ -26,27 +25,6 @@ CONFIGS = {
     "tiny4-wide": TINY.replace(axi_addr_bits=64, burst_beats=16, outstanding_bursts=2),
 }
 OPCODES = (Opcode.LOAD, Opcode.STORE)
-
-
-def simulate(harness, bench, timeout=60_000):
-    simulator = Simulator(harness.dut)
-    simulator.add_clock(1e-6)
-    done = []
-
-    async def wrapped(ctx):
-        await bench(ctx)
-        done.append(True)
-
-    async def guard(ctx):
-        for _ in range(timeout):
-            await ctx.tick()
-        raise TimeoutError(f"not finished after {timeout} cycles")
-
-    simulator.add_testbench(wrapped)
-    for background in (*harness.benches, guard):
-        simulator.add_testbench(background, background=True)
-    simulator.run()
-    assert done
 
 
 def random_transfer(rng, config, opcode, dram_lines, dram_base, first_line, line_count):
