@@ -223,6 +223,8 @@ class _Lost:
             name: line_cycles * sum(p.lines for p in panels) / len(layers) for name, panels in groups
         }
         self._residual = line_cycles * layers[0].layer.hidden
+        # Where the first operand is made here, all of it goes to DRAM and back before anything else.
+        self._first = 2 * self._residual if layout.first_norm is not None else 0
         self._context = line_cycles * max(layer.context.lines for layer in layers)
         self._operand = line_cycles * max(layer.x.lines for layer in layers)
 
@@ -245,7 +247,8 @@ class _Lost:
         lost += choice.spill * (self.LATENCY * parts + rows * self._context)
         lost += (0, self.LATENCY, self.LATENCY + rows * self._residual)[choice.sharing]
         lost += 0 if choice.keeps_operand else 2 * (self.LATENCY + self._operand)
-        lost += (choice.x_parts - 1) * self.LATENCY
+        if choice.x_parts > 1:
+            lost += choice.x_parts * self._heads * self.LATENCY + self._panels * self._first
         return lost, -choice.ring, choice.attention_parts, parts
 
 
