@@ -238,7 +238,10 @@ class _Lost:
         if choice.ring == 1:  # nothing is loaded ahead
             lost = sum(loads.values())
         else:
-            lost = sum(max(0, loads[name] - self._panels * self._words[name]) for name in loads)
+            lost = max(0, loads["first"] - self._panels * self._words["first"])
+            # Every block has to bring in all weights while it computes; the smallest has the least time.
+            fewest = self._panels // choice.parts
+            lost += choice.parts * max(0, loads["rest"] / choice.parts - fewest * self._words["rest"])
         parts = choice.parts
         rows = -(-self._panels // parts)
         if choice.attention_parts > 1:
@@ -263,5 +266,7 @@ def _block_numbers(panels, steps):
 
 
 def _cut(panels, parts):
-    size = -(-panels // parts)
-    return [range(start, min(start + size, panels)) for start in range(0, panels, size)]
+    """Blocks of nearly the same size, the larger ones first."""
+    size, larger = divmod(panels, parts)
+    starts = [number * size + min(number, larger) for number in range(parts + 1)]
+    return [range(start, end) for start, end in zip(starts, starts[1:], strict=False)]
