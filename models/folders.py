@@ -65,7 +65,7 @@ def read_modules(folder) -> list[tuple[str, Path]]:
     try:
         listed = json.loads(path.read_text(encoding="utf-8"))
         return [(module["type"].split(".")[-1], folder / module["path"]) for module in listed]
-    except (OSError, UnicodeDecodeError, json.JSONDecodeError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise ModelError(f"{path} must be JSON, but can't be read: {error}") from None
     except (AttributeError, KeyError, TypeError):
         raise ModelError(f"{path} must list modules with a type and a path, but doesn't") from None

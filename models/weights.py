@@ -133,7 +133,7 @@ def read_json(path) -> dict:
     """
     try:
         values = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, json.JSONDecodeError, RecursionError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise ModelError(f"{path} must be JSON, but can't be read: {error}") from None
     if not isinstance(values, dict):
         raise ModelError(f"{path} must be a JSON object, not a {type(values).__name__}")
