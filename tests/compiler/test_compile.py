@@ -167,9 +167,7 @@ def test_bert_base_fits_edge16():
 
 def test_too_small_a_scratchpad_is_named():
     layer = random_layer(seed=7, heads=12, head_dim=32, ffn=4096)
-    message = (
-        r"MiniLM \(hidden 384, FFN 4096, 128 tokens\) must fit the scratchpad: .* there are 8192"
-    )
+    message = r"MiniLM \(hidden 384, FFN 4096, 128 tokens\) must fit the scratchpad: .* there are 8192"
     with pytest.raises(ValueError, match=message):
         compile_layer(layer, SMALL.replace(row_slots=16), seq=128, model="MiniLM")
 
