@@ -223,6 +223,8 @@ class _Lost:
             name: line_cycles * sum(p.lines for p in panels) / len(layers) for name, panels in groups
         }
         self._residual = line_cycles * layers[0].layer.hidden
+        # Where the first operand is made here, all of it goes to DRAM and back before anything else.
+        self._first = 2 * self._residual if layout.first_norm is not None else 0
         self._context = line_cycles * max(layer.context.lines for layer in layers)
         self._operand = line_cycles * max(layer.x.lines for layer in layers)
 
@@ -236,7 +238,10 @@ class _Lost:
         if choice.ring == 1:  # nothing is loaded ahead
             lost = sum(loads.values())
         else:
-            lost = sum(max(0, loads[name] - self._panels * self._words[name]) for name in loads)
+            lost = max(0, loads["first"] - self._panels * self._words["first"])
+            # Every block has to bring in all weights while it computes; the smallest has the least time.
+            fewest = self._panels // choice.parts
+            lost += choice.parts * max(0, loads["rest"] / choice.parts - fewest * self._words["rest"])
         parts = choice.parts
         rows = -(-self._panels // parts)
         if choice.attention_parts > 1:
@@ -245,7 +250,8 @@ class _Lost:
         lost += choice.spill * (self.LATENCY * parts + rows * self._context)
         lost += (0, self.LATENCY, self.LATENCY + rows * self._residual)[choice.sharing]
         lost += 0 if choice.keeps_operand else 2 * (self.LATENCY + self._operand)
-        lost += (choice.x_parts - 1) * self.LATENCY
+        if choice.x_parts > 1:
+            lost += choice.x_parts * self._heads * self.LATENCY + self._panels * self._first
         return lost, -choice.ring, choice.attention_parts, parts
 
 
@@ -260,5 +266,7 @@ def _block_numbers(panels, steps):
 
 
 def _cut(panels, parts):
-    size = -(-panels // parts)
-    return [range(start, min(start + size, panels)) for start in range(0, panels, size)]
+    """Blocks of nearly the same size, the larger ones first."""
+    size, larger = divmod(panels, parts)
+    starts = [number * size + min(number, larger) for number in range(parts + 1)]
+    return [range(start, end) for start, end in zip(starts, starts[1:], strict=False)]
