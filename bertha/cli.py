@@ -14,7 +14,7 @@ from bertha.errors import DriverError, SimulationError, ToolError, UserError
 __all__ = ["main"]
 
 COMMANDS = {
-    "sim": "run an encoder layer in RTL simulation and compare every byte",
+    "sim": "run a model, or a layer of it, in RTL simulation and compare every byte",
     "bench": "measure the simulation's speed under cocotb against a bare C++ loop",
     "compile": "compile a layer, check the program, and print it or what it will cost",
     "accuracy": "errors of each unit, and accuracy of layers against PyTorch",
