@@ -8,8 +8,7 @@ from bertha.runtime.driver import Driver
 from bertha.runtime.transport import complete
 from bertha.sim.build import build
 from bertha.sim.library import LibraryTransport
-from bertha.sim.memory import Stalls
-from bertha.sim.memory import stray_bytes
+from bertha.sim.memory import Stalls, stray_bytes
 
 __all__ = ["Chip", "chip"]
 
