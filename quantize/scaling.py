@@ -12,17 +12,30 @@ __all__ = [
     "norm_input_scale",
     "operand_scales",
     "shared_fixed_point",
+    "wide_hidden_scales",
+    "wide_operand_scales",
     "wide_scale",
 ]
 
 HEADROOM = 1.25
 """Largest int16 value over the largest that calibration saw."""
 
+WIDE_REACH = 32639
+"""Largest value that two signed bytes hold."""
+
 REACH = 254
 """Largest |value| of a duplicated channel: 127 in each of its two columns."""
 
+EXPONENTS = np.linspace(0, 1, 6)
+
 LEVELS = np.append(0, np.geomspace(0.02, 1, 16))
 SHORTLIST = 24
+
+STEPS = 8
+"""In about as many steps are many duplicates chosen."""
+
+SPREAD = 2.0**10
+"""How much coarser than the finest a wide operand's channel may be: multipliers keep six bits at least."""
 
 UNSEEN = 1.1
 """Largest value an int8 operand represents, over the largest that calibration saw."""
@@ -49,10 +62,11 @@ class HiddenScales:
 
 @dataclass(frozen=True, eq=False)
 class OperandScales:
-    """Float value of one LSB of each channel of an int8 operand, and which channels are duplicated."""
+    """Float value of one LSB of each channel of an operand, which channels are duplicated, and if it is wide."""
 
     scale: np.ndarray
     residue: np.ndarray
+    wide: bool = False
 
     @property
     def duplicates(self) -> np.ndarray:
@@ -165,17 +179,74 @@ def _living_scales(activations, weight, peak, duplicates, finest):
 
     residue = np.zeros(len(peak), dtype=bool)
     _, scale, level = solve(residue, LEVELS)
-    for _ in range(min(duplicates, len(peak))):
+    remaining = min(duplicates, len(peak))
+    together = 1 + remaining // STEPS
+    while remaining:
         by_activation = np.argsort(np.where(residue, 0, -column_power * scale**2))
         by_weight = np.argsort(np.where(residue, 0, -column_peak * scale))
         shortlist = np.union1d(by_activation[:SHORTLIST], by_weight[:SHORTLIST])
         trials = [solve(_with(residue, channel), [level])[0] for channel in shortlist]
-        residue = _with(residue, shortlist[np.argmin(np.where(residue[shortlist], np.inf, trials))])
+        trials = np.where(residue[shortlist], np.inf, trials)
+        count = min(together, remaining, np.count_nonzero(np.isfinite(trials)))
+        residue = _with(residue, shortlist[np.argsort(trials, kind="stable")[:count]])
+        remaining -= count
         _, scale, level = solve(residue, LEVELS)
     return scale, residue
 
 
-def hidden_scales(activated, weight, duplicates, *, in_scale=0.0, dead=None) -> HiddenScales:
+def wide_operand_scales(activations, weight, *, finest=0.0) -> OperandScales:
+    """Scales of a wide operand, by the error model of `operand_scales` with 16 bits for activations.
+
+    Activations then have precision to spare, which goes to the weights: channels' scales are
+    rms(x)**a / max(|W|)**b with the best a and b of a grid.
+    """
+    activations = np.asarray(activations)
+    low, high = (np.asarray(end, np.float64) for end in (activations.min(axis=0), activations.max(axis=0)))
+    peak = np.maximum(np.maximum(np.abs(low), np.abs(high)) * HEADROOM, 1e-12)
+    living = (high - low > finest) & weight.any(axis=0)
+    if not living.any():
+        return OperandScales(np.maximum(peak / WIDE_REACH, finest) + 1e-30, np.zeros(len(peak), dtype=bool))
+    scale = np.full(len(peak), np.inf)
+    exact = np.maximum(peak[living] / WIDE_REACH, finest)
+    power = np.maximum(np.square(activations[:, living], dtype=np.float64).mean(axis=0), 1e-18)
+    scale[living] = _balanced(np.abs(weight[:, living]), power, exact)
+    scale[~living] = np.maximum(peak[~living] / WIDE_REACH, np.median(scale[living]))
+    return OperandScales(scale, np.zeros(len(peak), dtype=bool))
+
+
+def _balanced(magnitude, power, exact):
+    """Scales of a wide operand's channels, none finer than `exact`."""
+    column_power, column_peak = np.square(magnitude).sum(axis=0), magnitude.max(axis=0)
+    best = np.inf, exact
+    for a in EXPONENTS:
+        for b in EXPONENTS:
+            shape = power ** (a / 2) / column_peak**b
+            shape = np.maximum(shape, shape.max() / SPREAD)
+            scale = shape * (exact / shape).max()
+            steps = np.square((magnitude * scale).max(axis=1) / 127).sum()
+            error = (column_power * scale**2).sum() + steps * (power / scale**2).sum()
+            if error < best[0]:
+                best = error, scale
+    return best[1]
+
+
+def wide_hidden_scales(activated, weight, *, in_scale=0.0, dead=None) -> HiddenScales:
+    """`hidden_scales` of a wide operand: no offset, and a neuron's power of two gives its weights precision."""
+    dead = np.zeros(activated.shape[1], dtype=bool) if dead is None else dead
+    largest = np.abs(activated).max(axis=0).astype(np.float64)
+    fine = max(wide_scale(largest[~dead]) if (~dead).any() else 1.0, in_scale / 50)
+    shift = np.where(dead, LARGEST_POST_SHIFT, 0)
+    living = ~dead & weight.any(axis=0)
+    if living.any():
+        power = np.maximum(np.square(activated[:, living], dtype=np.float64).mean(axis=0), 1e-18)
+        scale = _balanced(np.abs(weight[:, living]), power, np.full(np.count_nonzero(living), fine))
+        shift[living] = np.clip(np.round(np.log2(scale / fine)), 0, LARGEST_POST_SHIFT)
+    return HiddenScales(fine, 0.0, shift.astype(np.int64), np.zeros(len(shift), dtype=bool))
+
+
+def hidden_scales(
+    activated, weight, duplicates, *, in_scale=0.0, dead=None, minimum=GELU_MINIMUM
+) -> HiddenScales:
     """How finely GELU's result is kept.
 
     Neurons can only differ by powers of two. GELU stays above -0.17, so that half of int8 would lie idle:
@@ -192,10 +263,12 @@ def hidden_scales(activated, weight, duplicates, *, in_scale=0.0, dead=None) -> 
         LSB of the int16 pre-activation: the table's slopes bound how much finer its result may be.
     dead : bool [ffn], optional
         Neurons that are always the same: int8 makes them zero, offset and all.
+    minimum : float
+        The activation's smallest value.
     """
     dead = np.zeros(activated.shape[1], dtype=bool) if dead is None else dead
     peak = np.where(dead, 0, np.maximum(activated.max(axis=0).astype(np.float64), 0)) * UNSEEN
-    lowest = max(GELU_MINIMUM, UNSEEN * float(activated.min()))
+    lowest = max(minimum, UNSEEN * float(activated.min()))
     importance = np.where(dead, 0, np.square(weight).sum(axis=0))
 
     def post_shift(fine, offset, residue):
@@ -215,11 +288,16 @@ def hidden_scales(activated, weight, duplicates, *, in_scale=0.0, dead=None) -> 
         for offset in np.linspace(0, np.quantile(peak, 0.9), 40)
         if not dead.any() or offset < fine * (1 << LARGEST_POST_SHIFT - 1)
     ]
-    for chosen in range(duplicates + 1):
+    remaining = min(duplicates, np.count_nonzero(~dead))
+    together = 1 + remaining // STEPS
+    while True:
         fine, offset = min(candidates, key=lambda candidate: error(*candidate, residue).sum())
-        if chosen < min(duplicates, np.count_nonzero(~dead)):
-            gain = error(fine, offset, residue) - error(fine, offset, np.ones_like(residue))
-            residue = _with(residue, np.argmax(np.where(residue | dead, -1, gain)))
+        if not remaining:
+            break
+        gain = error(fine, offset, residue) - error(fine, offset, np.ones_like(residue))
+        count = min(together, remaining)
+        residue = _with(residue, np.argsort(-np.where(residue | dead, -1, gain), kind="stable")[:count])
+        remaining -= count
     return HiddenScales(fine, offset, post_shift(fine, offset, residue).astype(np.int64), residue)
 
 
