@@ -56,30 +56,29 @@ def corpus(seed=0) -> list[CorpusText]:
         *_code(random.Random(f"code {seed}")),
         *_documentation(random.Random(f"documentation {seed}")),
     ]
-    return list({item.text: item for item in chosen}.values())
+    known = _calibration_sentences()
+    return list({item.text: item for item in chosen if item.text not in known}.values())
 
 
 def _reviews(chooser):
     """Single sentences, very short ones and whole reviews."""
-    known = _calibration_sentences()
     reviews = [review.text for review in text.reviews("evaluation")]
     chooser.shuffle(reviews)
-    whole = [review for review in reviews[:30] if review not in known]
     sentences = [
         sentence
         for review in reviews[30:1200]
         for sentence in text.split_sentences(review)
-        if sentence not in known and any(letter.isalpha() for letter in sentence)
+        if any(letter.isalpha() for letter in sentence)
     ]
     short = [sentence for sentence in sentences if len(sentence.split()) in SHORT_WORDS]
     longer = [sentence for sentence in sentences if len(sentence.split()) > max(SHORT_WORDS)]
-    texts = whole + chooser.sample(longer, 50) + chooser.sample(sorted(set(short)), 30)
+    texts = reviews[:30] + chooser.sample(longer, 50) + chooser.sample(sorted(set(short)), 30)
     return [CorpusText("reviews", one) for one in texts]
 
 
 @lru_cache(maxsize=1)
 def _calibration_sentences():
-    """Everything that could be calibration text: reviews and each of their sentences."""
+    """Everything that could be calibration text: reviews and each of their sentences ("...", "Great movie.")."""
     reviews = [review.text for review in text.reviews("calibration")]
     return {*reviews, *(sentence for review in reviews for sentence in text.split_sentences(review))}
 
