@@ -72,7 +72,7 @@ def _reviews(chooser):
     ]
     short = [sentence for sentence in sentences if len(sentence.split()) in SHORT_WORDS]
     longer = [sentence for sentence in sentences if len(sentence.split()) > max(SHORT_WORDS)]
-    texts = reviews[:30] + chooser.sample(longer, 50) + chooser.sample(sorted(set(short)), 30)
+    texts = reviews[:30] + chooser.sample(longer, 50) + chooser.sample(sorted(set(short)), 36)
     return [CorpusText("reviews", one) for one in texts]
 
 
@@ -99,7 +99,7 @@ def _code(chooser):
     statements, functions = _library()[:2]
     short = [statement for statement in statements if len(statement) <= 14]
     longer = [statement for statement in statements if len(statement) > 24]
-    texts = chooser.sample(short, 20) + chooser.sample(longer, 30) + chooser.sample(functions, 25)
+    texts = chooser.sample(short, 26) + chooser.sample(longer, 30) + chooser.sample(functions, 25)
     return [CorpusText("code", one) for one in texts]
 
 
