@@ -3,11 +3,15 @@
 from collections.abc import Iterator
 
 from bertha.compiler.check.fields import SEMAPHORE_FIELDS, unpack_semaphore
-from bertha.rtl.isa import COMMANDS, Opcode, Statistics, Table
+from bertha.rtl.isa import COMMANDS, Opcode, Statistics, Table, Wide
 
 __all__ = ["disassemble"]
 
-_ENUMS = {"statistics": Statistics, "table": Table}
+_ENUMS = {
+    (Opcode.GEMM, "statistics"): Statistics,
+    (Opcode.GEMM, "wide"): Wide,
+    (Opcode.TABLE, "table"): Table,
+}
 _EACH = {"wait1": "wait1_each", "post0": "post0_each", "post1": "post1_each"}
 
 
@@ -31,8 +35,8 @@ def disassemble(program) -> Iterator[str]:
                 continue
             if field.name in SEMAPHORE_FIELDS:
                 (waits if field.name.startswith("wait") else posts).append(_semaphore(command, field.name))
-            elif field.name in _ENUMS:
-                parts.append(f"{field.name}={_ENUMS[field.name](value).name}")
+            elif (command.opcode, field.name) in _ENUMS:
+                parts.append(f"{field.name}={_ENUMS[command.opcode, field.name](value).name}")
             elif field.width == 1:
                 parts.append(field.name)
             elif field.name == "dram_addr":

@@ -19,19 +19,21 @@ from bertha.rtl.isa import (
     FactorRecord,
     NormRecord,
     Opcode,
+    RangeRecord,
     SegmentRecord,
     Statistics,
     Table,
+    Wide,
     decode,
 )
 
 __all__ = ["Interpreter", "interpret"]
 
 
-def interpret(program, *, x16, x8, mask=None) -> np.ndarray:
-    """The int16 layer output [S, hidden] of a compiled layer."""
+def interpret(program, **inputs) -> np.ndarray:
+    """The int16 output [S, hidden] of a compiled program, from the inputs that `program.input_pieces` names."""
     machine = Interpreter(program.config, window=program.window)
-    for address, content in program.pieces + program.input_pieces(x16=x16, x8=x8, mask=mask):
+    for address, content in program.pieces + program.input_pieces(**inputs):
         machine.write(address, content)
     machine.run(program.program_address, len(program.commands))
     output = program.output16
@@ -52,6 +54,8 @@ class Interpreter:
     scratchpad : uint8 [lines, line_bytes]
     sums, squares, mults, shifts : int64 [slots, N]
         Row statistics and row factors.
+    firsts, lasts : int64 [slots, N]
+        Row ranges.
     """
 
     def __init__(self, config, *, window):
@@ -65,6 +69,8 @@ class Interpreter:
         self.squares = np.zeros((config.row_slots, self._n), dtype=np.int64)
         self.mults = np.zeros((config.row_slots, self._n), dtype=np.int64)
         self.shifts = np.zeros((config.row_slots, self._n), dtype=np.int64)
+        self.firsts = np.zeros((config.row_slots, self._n), dtype=np.int64)
+        self.lasts = np.zeros((config.row_slots, self._n), dtype=np.int64)
         self._exp2 = np.zeros(EXP2_ENTRIES, dtype=np.int64)
         self._segments = {name: np.zeros(SEGMENTS, dtype=np.int64) for name in ("base", "slope")}
 
@@ -99,6 +105,7 @@ class Interpreter:
             Opcode.QUANTIZE: self._quantize,
             Opcode.FACTORS: self._factors,
             Opcode.TABLE: self._table,
+            Opcode.RANGES: self._ranges,
         }.get(opcode)
         if operation:
             operation(fields)
@@ -153,10 +160,13 @@ class Interpreter:
 
         n, columns = self._n, f["columns"]
         slot = f["slot"] + tile * f["slot_step"]
-        a = self._words8(place("a"), f["k"], signed=not f["a_unsigned"])
-        b = self._words8(place("b"), f["k"])
-        # Column by row: the order in which the array drains. Sums are exact in float64.
-        accumulator = (b.astype(np.float64).T @ a.astype(np.float64)).astype(np.int64)
+        accumulator = self._products(f, place("a"), place("b"))
+        if f["wide"]:
+            places = [
+                (place(name) + f["low_offset"] * (f["wide"] == wide)) % (1 << 24)
+                for name, wide in (("a", Wide.A), ("b", Wide.B))
+            ]
+            accumulator = units.combine_wide(accumulator, self._products(f, *places))
         zeros = np.zeros((n, 1), dtype=np.int64)
         record = {"bias": zeros, "mask": zeros, "residue": zeros}
         record |= {name: zeros + f[name] for name in ("mult", "shift", "post_shift")}
@@ -178,15 +188,30 @@ class Interpreter:
             result = units.saturate(result + residual, 16)
         if f["statistics"] == Statistics.MAX:
             result = np.maximum(result, units.LOWEST_SCORE)
-        result = np.where(record["mask"] == 1, units.MASKED_SCORE, result)[:columns]
+        masked = record["mask"] == 1
+        if f["ranges"]:
+            keys = (f["first_key"] + tile * f["key_step"] + np.arange(n)[:, None]) % (1 << 16)
+            masked = masked | (keys < self.firsts[slot]) | (keys >= self.lasts[slot])
+        result = np.where(masked, units.MASKED_SCORE, result)[:columns]
         self._gather(f, slot, result)
         if f["out16"]:
             self._put16(place("c"), result)
             return
         wide = units.round_half_up(result, record["post_shift"][:columns])
+        if f["out_wide"]:
+            high, low = units.split_wide(wide)
+            self._put8(place("c"), high)
+            self._put8(place("residue"), low)
+            return
         self._put8(place("c"), units.saturate(wide, 8))
         if f["residue"]:
             self._put8(place("residue"), units.residue(wide)[record["residue"][:columns, 0] == 1])
+
+    def _products(self, f, a_line, b_line):
+        """Sums of products, column by row: the order in which the array drains. Exact in float64."""
+        a = self._words8(a_line, f["k"], signed=not f["a_unsigned"])
+        b = self._words8(b_line, f["k"])
+        return (b.astype(np.float64).T @ a.astype(np.float64)).astype(np.int64)
 
     def _gather(self, f, slot, words):
         """Continues the slot's statistics; Σx² goes along with the maximum too."""
@@ -226,6 +251,12 @@ class Interpreter:
 
     def _narrow(self, f, words, records, *, write8=True):
         wide = units.quantise(words, records["mult"][:, None], f["mult_shift"])
+        if f["wide"]:
+            high, low = units.split_wide(wide)
+            if write8:
+                self._put8(f["dst8_addr"], high)
+            self._put8(f["residue_addr"], low)
+            return
         if write8:
             self._put8(f["dst8_addr"], units.saturate(wide, 8))
         if f["residue"]:
@@ -234,6 +265,10 @@ class Interpreter:
     def _factors(self, f):
         records = self._records(FactorRecord, f["src_addr"], self._n)
         self.mults[f["slot"]], self.shifts[f["slot"]] = records["mult"], records["shift"]
+
+    def _ranges(self, f):
+        records = self._records(RangeRecord, f["src_addr"], self._n)
+        self.firsts[f["slot"]], self.lasts[f["slot"]] = records["first"], records["last"]
 
     def _table(self, f):
         if f["table"] == Table.EXP2:

@@ -13,6 +13,7 @@ __all__ = [
     "NORMALISED_BITS",
     "SUM_BITS",
     "SQUARES_BITS",
+    "combine_wide",
     "exp2_table",
     "gelu_table",
     "layernorm",
@@ -26,6 +27,7 @@ __all__ = [
     "round_half_up",
     "saturate",
     "softmax",
+    "split_wide",
 ]
 
 MASKED_SCORE = -32768
@@ -39,6 +41,12 @@ SUM_BITS, SQUARES_BITS = 28, 43
 
 NORMALISED_BITS = 12
 """Fractional bits of a normalised LayerNorm input, before gamma."""
+
+WIDE_MOST = 32639
+"""The largest value that two signed bytes hold, 127 * 256 + 127: larger ones are limited to it."""
+
+COMBINED_SHIFT = 4
+"""Bits of a wide operand's sum of products that are rounded off, so that 32 bits hold what is left."""
 
 SCORE_FRACTION_BITS = 6
 SEGMENT_BITS = 8
@@ -68,6 +76,23 @@ def residue(wide) -> np.ndarray | np.int64:
     """What int8 saturation cuts off: sat8(wide - sat8(wide))."""
     wide = np.asarray(wide, np.int64)
     return saturate(wide - saturate(wide, 8), 8)
+
+
+def split_wide(wide) -> tuple[np.ndarray, np.ndarray]:
+    """int16 as a high and a low plane of signed bytes (as int64): min(wide, 32639) = 256 * high + low."""
+    limited = np.minimum(np.asarray(wide, np.int64), WIDE_MOST)
+    high = (limited + 128) >> 8
+    return high, limited - 256 * high
+
+
+def combine_wide(high_sum, low_sum) -> np.ndarray | np.int64:
+    """Accumulator of a wide operand, from its planes' sums of products: (256 * high_sum + low_sum) / 16.
+
+    Rounded half up and wrapped to int32. Its LSB is 16 times weight scale times operand scale.
+    """
+    shifted = np.asarray(high_sum, np.int64) << 8 - COMBINED_SHIFT
+    total = shifted + round_half_up(low_sum, COMBINED_SHIFT)
+    return ((total + (1 << 31)) & ((1 << 32) - 1)) - (1 << 31)
 
 
 def piecewise(value, base, slope) -> np.ndarray | np.int64:

@@ -1,6 +1,6 @@
 """The tables of docs/programming.md, from the declarations of registers and commands."""
 
-from bertha.rtl.isa import COMMANDS, Engine, FaultReason, Opcode, Statistics, Table, semaphore_layout
+from bertha.rtl.isa import COMMANDS, Engine, FaultReason, Opcode, Statistics, Table, Wide, semaphore_layout
 from bertha.rtl.registers import REGISTERS
 
 __all__ = ["BEGIN", "END", "refreshed", "tables"]
@@ -34,6 +34,7 @@ def tables() -> str:
         ("Engines (`error_engine`)", Engine),
         ("Fault reasons (`error_reason`)", FaultReason),
         ("Statistics", Statistics),
+        ("Wide", Wide),
         ("Tables", Table),
     ):
         lines += [f"### {title}", ""]

@@ -1,6 +1,6 @@
 """The C header of registers and commands, from their declarations."""
 
-from bertha.rtl.isa import COMMAND_BYTES, COMMANDS, Engine, FaultReason, Opcode, Statistics, Table
+from bertha.rtl.isa import COMMAND_BYTES, COMMANDS, Engine, FaultReason, Opcode, Statistics, Table, Wide
 from bertha.rtl.registers import IDENTITY, REGISTERS
 
 __all__ = ["text"]
@@ -42,6 +42,7 @@ def text(config) -> str:
     _enum(lines, "OP", Opcode)
     _enum(lines, "FAULT", FaultReason)
     _enum(lines, "STATISTICS", Statistics)
+    _enum(lines, "WIDE", Wide)
     _enum(lines, "TABLE", Table)
     for opcode, fields in COMMANDS.items():
         for field in fields:

@@ -28,9 +28,11 @@ __all__ = [
     "Field",
     "NormRecord",
     "Opcode",
+    "RangeRecord",
     "SegmentRecord",
     "Statistics",
     "Table",
+    "Wide",
     "command_layout",
     "decode",
     "encode",
@@ -74,6 +76,7 @@ class Opcode(IntEnum):
     QUANTIZE = 0x42
     FACTORS = 0x43
     TABLE = 0x44
+    RANGES = 0x45
     VECTOR_WAIT = 0x4F
 
     @property
@@ -94,6 +97,14 @@ class Table(IntEnum):
 
     EXP2 = 0
     PIECEWISE = 1
+
+
+class Wide(IntEnum):
+    """Which operand of a GEMM holds int16 values as two planes of signed bytes."""
+
+    NONE = 0
+    A = 1
+    B = 2
 
 
 class FaultReason(IntEnum):
@@ -173,13 +184,18 @@ COMMANDS = {
         Field("wait1_each", 0, 19, 1, "take wait1 before every tile, not once"),
         Field("post0_each", 0, 20, 1, "post post0 after every tile, not once"),
         Field("post1_each", 0, 21, 1, "post post1 after every tile, not once"),
+        Field("ranges", 0, 22, 1, "mask the columns whose keys are outside of the row's range in the slot"),
+        Field(
+            "wide", 0, 23, 2, "operand that has a low plane as well (`Wide`); a tile then takes two passes"
+        ),
+        Field("out_wide", 0, 25, 1, "write int16 results as two planes: high to c_addr, low to residue_addr"),
         Field("a_addr", 1, 0, 24, "first line of A's panel"),
         Field("columns", 1, 24, 8, "columns of the tile that are written, 1 to N"),
         Field("b_addr", 2, 0, 24, "first line of B's panel"),
         Field("slot", 2, 24, 8, "row slot of the first tile"),
         Field("c_addr", 3, 0, 24, "first line of the result"),
         Field("slot_step", 3, 24, 8, "added to the slot after every tile"),
-        Field("residue_addr", 4, 0, 24, "first line of the residue words"),
+        Field("residue_addr", 4, 0, 24, "first line of the residue words, or of the low words"),
         Field("shift", 4, 24, 6, "right shift when `params` is clear or `uniform` set"),
         Field("residual_addr", 5, 0, 24, "first line of the residual panel"),
         Field("post_shift", 5, 24, 4, "right shift before int8 saturation, as `shift`"),
@@ -200,6 +216,9 @@ COMMANDS = {
             "posted when the operands are read",
             "posted when the results are written",
         ),
+        Field("first_key", 14, 0, 16, "key of the first tile's column 0, with `ranges`"),
+        Field("key_step", 14, 16, 16, "added to the key after every tile"),
+        Field("low_offset", 15, 0, 16, "lines from the wide operand's high plane to its low plane"),
     ],
     Opcode.SOFTMAX: [
         _OPCODE,
@@ -214,11 +233,12 @@ COMMANDS = {
         Field("write16", 0, 8, 1, "write the int16 result"),
         Field("write8", 0, 9, 1, "write the int8 result"),
         Field("residue", 0, 10, 1, "write the residue of flagged columns after saturation"),
+        Field("wide", 0, 11, 1, "write two planes: high to dst8_addr (with write8), low to residue_addr"),
         Field("src_addr", 1, 0, 24, "int16 panel, one line a word"),
         Field("slot", 1, 24, 8, "row moments are read from this row slot"),
         Field("dst16_addr", 2, 0, 24, "int16 result; may be src_addr"),
         Field("dst8_addr", 3, 0, 24, "int8 result, two words a line"),
-        Field("residue_addr", 4, 0, 24, "residue words, two a line"),
+        Field("residue_addr", 4, 0, 24, "residue or low words, two a line"),
         Field("words", 5, 0, 16, "words of the panel, even, at least 2: the n of the mean"),
         Field("gamma_shift", 5, 16, 6, "right shift after gamma"),
         Field("mult_shift", 5, 24, 6, "right shift after the int8 multiplier"),
@@ -229,9 +249,10 @@ COMMANDS = {
     Opcode.QUANTIZE: [
         _OPCODE,
         Field("residue", 0, 10, 1, "write the residue of flagged columns after saturation"),
+        Field("wide", 0, 11, 1, "write two planes: high to dst8_addr, low to residue_addr"),
         Field("src_addr", 1, 0, 24, "int16 panel, one line a word"),
         Field("dst8_addr", 3, 0, 24, "int8 result, two words a line"),
-        Field("residue_addr", 4, 0, 24, "residue words, two a line"),
+        Field("residue_addr", 4, 0, 24, "residue or low words, two a line"),
         Field("words", 5, 0, 16, "words of the panel, even, at least 2"),
         Field("mult_shift", 5, 24, 6, "right shift after the int8 multiplier"),
         Field("param_addr", 6, 0, 24, "first line of the norm records, one a word"),
@@ -247,6 +268,12 @@ COMMANDS = {
         _OPCODE,
         Field("table", 0, 8, 1, "which table (`Table`)"),
         Field("src_addr", 1, 0, 24, "EXP2: 64 unsigned 16-bit entries; PIECEWISE: 256 segment records"),
+        *_semaphores(_WAIT, _WAIT, _DONE, _DONE),
+    ],
+    Opcode.RANGES: [
+        _OPCODE,
+        Field("src_addr", 1, 0, 24, "N range records (two lines)"),
+        Field("slot", 1, 24, 8, "row slot that receives them"),
         *_semaphores(_WAIT, _WAIT, _DONE, _DONE),
     ],
 }
@@ -283,6 +310,13 @@ class FactorRecord(data.Struct):
     mult: unsigned(16)
     shift: unsigned(6)
     reserved: unsigned(10)
+
+
+class RangeRecord(data.Struct):
+    """Keys that one lane's row sees: `first` and those after it, up to but without `last`; 4 bytes."""
+
+    first: unsigned(16)
+    last: unsigned(16)
 
 
 class SegmentRecord(data.Struct):

@@ -13,7 +13,7 @@ from bertha.compiler.check.contents import Contents
 from bertha.compiler.check.errors import ProgramError, place
 from bertha.compiler.check.fields import check_fields
 from bertha.compiler.check.order import Order
-from bertha.compiler.hazards.accesses import Space, accesses
+from bertha.compiler.hazards.accesses import Space, accesses, space_sizes
 from bertha.rtl.isa import Opcode, Statistics
 
 __all__ = ["ProgramError", "check"]
@@ -36,17 +36,11 @@ class _Checker:
     def __init__(self, program):
         self._program = program
         config = self._config = program.config
-        base, limit = program.window
+        base, _ = program.window
         if base % config.line_bytes:
             raise ProgramError(f"the DRAM window must start at a multiple of a line, not at {base:#x}")
         self._contents = Contents(program)
-        self._sizes = {
-            Space.SCRATCHPAD: config.lines,
-            Space.DRAM: -(-(limit - base) // config.line_bytes),
-            Space.STATISTICS: config.row_slots,
-            Space.FACTORS: config.row_slots,
-            Space.TABLES: 2,
-        }
+        self._sizes = space_sizes(config, program.window)
         self._written = {space: np.zeros(size, dtype=bool) for space, size in self._sizes.items()}
         self._written[Space.DRAM][:] = self._contents.filled_lines()
         self._may_store = self._storable_lines()
@@ -83,7 +77,7 @@ class _Checker:
     def _residue_words(self, command, tile):
         """Flagged columns; as many as there can be where the records aren't part of the image."""
         get = command.get
-        if not get("residue"):
+        if not get("residue") or get("out_wide") or (command.opcode != Opcode.GEMM and get("wide")):
             return 0
         if command.opcode == Opcode.GEMM:
             first = get("param_addr") + tile * get("param_stride")

@@ -3,10 +3,12 @@
 import numpy as np
 
 from bertha.compiler.hazards.accesses import RECORD_LINES, Space
+from bertha.rtl.isa import Wide
 
 __all__ = ["Contents"]
 
 WORST_SIGNED, WORST_UNSIGNED = 128, 255
+COMBINED_SHIFT = 4
 
 _COLUMN = np.dtype([("bias", "<i4"), ("mult", "<u2"), ("bits", "<u2")])
 
@@ -74,25 +76,38 @@ class Contents:
         return None if content is None else content[: 8 * words].reshape(-1, 8)[:, 6] & 1 == 1
 
     def accumulator_bound(self, command, tile) -> int:
-        """The largest |accumulator + bias| of a GEMM tile, whatever its unknown operand holds."""
+        """The largest |accumulator + bias| of a GEMM tile, whatever its unknown operand holds.
+
+        With a wide operand the accumulator is what its two planes' sums of products are combined to.
+        """
         get = command.get
-        other = WORST_UNSIGNED if get("a_unsigned") else WORST_SIGNED
-        products = np.full(self._n, get("k") * other * WORST_SIGNED, dtype=np.int64)
-        sums = self._sums("b", command, tile, signed=True)
-        if sums is not None:
-            products = np.minimum(products, sums * other)
-        sums = self._sums("a", command, tile, signed=not get("a_unsigned"))
-        if sums is not None:
-            products = np.minimum(products, sums.max() * WORST_SIGNED)
+        products = self._products_bound(command, tile)
+        if get("wide"):
+            low = self._products_bound(command, tile, plane=get("low_offset"))
+            products = (products << 8 - COMBINED_SHIFT) + (low + (1 << COMBINED_SHIFT - 1) >> COMBINED_SHIFT)
         if get("params"):
             records = self._column_records(get("param_addr") + tile * get("param_stride"))
             if records is not None:  # the host's, those of the key mask, have no bias
                 products = products + np.abs(records["bias"].astype(np.int64))
         return int(products[: get("columns")].max())
 
-    def _sums(self, operand, command, tile, *, signed):
-        """Sum of magnitudes of each lane of an operand, None if it isn't known."""
-        line = command.get(f"{operand}_addr") + tile * command.get(f"{operand}_stride")
+    def _products_bound(self, command, tile, *, plane=0):
+        """The largest |sum of products| of each column, with the plane `plane` lines on of a wide operand."""
+        get = command.get
+        other = WORST_UNSIGNED if get("a_unsigned") else WORST_SIGNED
+        products = np.full(self._n, get("k") * other * WORST_SIGNED, dtype=np.int64)
+        sums = self._sums("b", command, tile, signed=True, plane=plane if get("wide") == Wide.B else 0)
+        if sums is not None:
+            products = np.minimum(products, sums * other)
+        a_signed = not get("a_unsigned")
+        sums = self._sums("a", command, tile, signed=a_signed, plane=plane if get("wide") == Wide.A else 0)
+        if sums is not None:
+            products = np.minimum(products, sums.max() * WORST_SIGNED)
+        return products
+
+    def _sums(self, operand, command, tile, *, signed, plane):
+        """Sum of magnitudes of each lane of an operand's plane, None if it isn't known."""
+        line = command.get(f"{operand}_addr") + tile * command.get(f"{operand}_stride") + plane
         source = self._source[line]
         key = (int(source), command.get("k"), signed)
         if source >= 0 and key in self._bounds:

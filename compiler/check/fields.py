@@ -45,6 +45,8 @@ def check_fields(number, command, config, window) -> None:
         require(f"columns must be from 1 to {n}", 1 <= get("columns") <= n, get("columns"))
         require("count must be at least 1", get("count") >= 1, get("count"))
         require("statistics must be NONE, MAX or MOMENTS", get("statistics") <= 2, get("statistics"))
+        require("wide must be NONE, A or B", get("wide") <= 2, get("wide"))
+        require("out_wide must go without out16", not (get("out_wide") and get("out16")), "with it")
         require("residue must go with int8 results", not (get("residue") and get("out16")), "with out16")
         require("residue must go with column records", get("params") or not get("residue"), "without params")
         for flag, field in (("wait1_each", "wait1"), ("post0_each", "post0"), ("post1_each", "post1")):
@@ -54,6 +56,7 @@ def check_fields(number, command, config, window) -> None:
         if opcode == Opcode.LAYERNORM:
             require("write8 or write16 must be set", get("write8") or get("write16"), "neither")
             require("residue must go with write8", get("write8") or not get("residue"), "without it")
+            require("wide must go with write8", get("write8") or not get("wide"), "without it")
     elif opcode in (Opcode.LOAD, Opcode.STORE):
         require("lines must be at least 1", get("lines") >= 1, get("lines"))
         require("rows must be at least 1", get("rows") >= 1, get("rows"))

@@ -1,18 +1,28 @@
 """What each tile of a command reads and writes, and when it is safe to say that it has.
 
 Used by the pass that places semaphores and by the checker. Spaces are the scratchpad (lines), DRAM (lines from
-the window's base), row statistics and row factors (slots), and the two tables.
+the window's base), row statistics, row factors and row ranges (slots), and the two tables.
 """
 
 from typing import NamedTuple
 
 from bertha.compiler.layout.panels import even
-from bertha.rtl.isa import Opcode, Statistics, Table
+from bertha.rtl.isa import Opcode, Statistics, Table, Wide
 
-__all__ = ["FACTOR_LINES", "RECORD_LINES", "Access", "Space", "accesses", "norm_lines"]
+__all__ = [
+    "FACTOR_LINES",
+    "RANGE_LINES",
+    "RECORD_LINES",
+    "Access",
+    "Space",
+    "accesses",
+    "norm_lines",
+    "space_sizes",
+]
 
 RECORD_LINES = 4
 FACTOR_LINES = 2
+RANGE_LINES = 2
 
 
 class Space:
@@ -22,6 +32,7 @@ class Space:
     DRAM = "dram"
     STATISTICS = "statistics"
     FACTORS = "factors"
+    RANGES = "ranges"
     TABLES = "tables"
 
 
@@ -65,8 +76,11 @@ def accesses(command, tile, config, *, dram_base, residue_words=None) -> list[Ac
             add(address // config.line_bytes, get("lines"), write=opcode == Opcode.STORE, space=Space.DRAM)
     elif opcode == Opcode.GEMM:
         operand_lines = get("k") // 2
-        add(get("a_addr") + tile * get("a_stride"), operand_lines, operand=True)
-        add(get("b_addr") + tile * get("b_stride"), operand_lines, operand=True)
+        for name, wide in (("a", Wide.A), ("b", Wide.B)):
+            first = get(f"{name}_addr") + tile * get(f"{name}_stride")
+            add(first, operand_lines, operand=True)
+            if get("wide") == wide:
+                add(first + get("low_offset"), operand_lines, operand=True)
         if get("params"):
             add(get("param_addr") + tile * get("param_stride"), RECORD_LINES, operand=True)
         if get("residual"):
@@ -74,14 +88,17 @@ def accesses(command, tile, config, *, dram_base, residue_words=None) -> list[Ac
         slot = get("slot") + tile * get("slot_step")
         if get("row_factor"):
             add(slot, 1, space=Space.FACTORS)
+        if get("ranges"):
+            add(slot, 1, space=Space.RANGES)
         if get("statistics") != Statistics.NONE:
             add(slot, 1, write=True, space=Space.STATISTICS)
         if get("piecewise"):
             add(Table.PIECEWISE, 1, space=Space.TABLES)
         lines = get("columns") if get("out16") else even(get("columns")) // 2
         add(get("c_addr") + tile * get("c_stride"), lines, write=True)
-        if get("residue"):
-            add(get("residue_addr") + tile * get("residue_stride"), even(residue_words or 0) // 2, write=True)
+        if get("residue") or get("out_wide"):
+            words = get("columns") if get("out_wide") else residue_words or 0
+            add(get("residue_addr") + tile * get("residue_stride"), even(words) // 2, write=True)
     elif opcode == Opcode.SOFTMAX:
         add(get("src_addr"), get("words"))
         add(get("slot"), 1, space=Space.STATISTICS)
@@ -97,16 +114,33 @@ def accesses(command, tile, config, *, dram_base, residue_words=None) -> list[Ac
                 add(get("dst16_addr"), get("words"), write=True)
         if opcode == Opcode.QUANTIZE or get("write8"):
             add(get("dst8_addr"), get("words") // 2, write=True)
-        if get("residue"):
-            add(get("residue_addr"), even(residue_words or 0) // 2, write=True)
+        if get("residue") or get("wide"):
+            words = get("words") if get("wide") else residue_words or 0
+            add(get("residue_addr"), even(words) // 2, write=True)
     elif opcode == Opcode.FACTORS:
         add(get("src_addr"), FACTOR_LINES)
         add(get("slot"), 1, write=True, space=Space.FACTORS)
+    elif opcode == Opcode.RANGES:
+        add(get("src_addr"), RANGE_LINES)
+        add(get("slot"), 1, write=True, space=Space.RANGES)
     elif opcode == Opcode.TABLE:
         entry_bytes, entries = (2, 64) if get("table") == Table.EXP2 else (4, 256)
         add(get("src_addr"), -(-entries * entry_bytes // config.line_bytes))
         add(get("table"), 1, write=True, space=Space.TABLES)
     return found
+
+
+def space_sizes(config, window) -> dict[str, int]:
+    """Places of each space, for a window of DRAM from its first byte to the first one after it."""
+    base, limit = window
+    return {
+        Space.SCRATCHPAD: config.lines,
+        Space.DRAM: -(-(limit - base) // config.line_bytes),
+        Space.STATISTICS: config.row_slots,
+        Space.FACTORS: config.row_slots,
+        Space.RANGES: config.row_slots,
+        Space.TABLES: len(Table),
+    }
 
 
 def norm_lines(words, config) -> int:

@@ -4,7 +4,15 @@ import numpy as np
 from amaranth.lib import data
 
 from bertha.compiler.layout.panels import panel_count
-from bertha.rtl.isa import EXP2_ENTRIES, SEGMENTS, ColumnRecord, FactorRecord, NormRecord, SegmentRecord
+from bertha.rtl.isa import (
+    EXP2_ENTRIES,
+    SEGMENTS,
+    ColumnRecord,
+    FactorRecord,
+    NormRecord,
+    RangeRecord,
+    SegmentRecord,
+)
 
 __all__ = [
     "COLUMN_RECORD_BYTES",
@@ -15,6 +23,7 @@ __all__ = [
     "norm_records",
     "pack_records",
     "piecewise_table",
+    "range_records",
     "record_bytes",
     "unpack_records",
 ]
@@ -96,6 +105,25 @@ def mask_records(mask, tokens, n) -> bytes:
     hidden = np.ones(count, dtype=bool)
     hidden[:tokens] = ~real
     return column_records(count, mask=hidden)
+
+
+def range_records(ranges, rows, n) -> bytes:
+    """Range records of `rows` rows, in whole panels; rows that aren't there see no key.
+
+    Parameters
+    ----------
+    ranges : int [rows, 2]
+        Row r sees the keys from ranges[r, 0] on, up to but without ranges[r, 1].
+
+    Raises
+    ------
+    ValueError
+        If the ranges have another shape, or a bound doesn't fit 16 bits.
+    """
+    ranges = np.asarray(ranges)
+    if ranges.shape != (rows, 2):
+        raise ValueError(f"the row ranges must have the shape [{rows}, 2], not {list(ranges.shape)}")
+    return pack_records(RangeRecord, panel_count(rows, n) * n, first=ranges[:, 0], last=ranges[:, 1])
 
 
 def exp2_table() -> bytes:

@@ -11,7 +11,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from bertha.compiler.hazards.accesses import Space, accesses
+from bertha.compiler.hazards.accesses import accesses, space_sizes
 from bertha.compiler.hazards.history import COMPONENTS, ENGINES, OPERANDS, History, component_of
 from bertha.compiler.program import Command
 from bertha.compiler.synchronise.units import WAIT_ONLY, count_units
@@ -61,15 +61,7 @@ class _Pass:
     def __init__(self, config, dram_base, dram_end):
         self._config = config
         self._dram_base = dram_base
-        self._history = History(
-            {
-                Space.SCRATCHPAD: config.lines,
-                Space.DRAM: -(-(dram_end - dram_base) // config.line_bytes),
-                Space.STATISTICS: config.row_slots,
-                Space.FACTORS: config.row_slots,
-                Space.TABLES: 2,
-            }
-        )
+        self._history = History(space_sizes(config, (dram_base, dram_end)))
         self._clock = {engine: np.zeros(COMPONENTS, np.int32) for engine in ENGINES}
         self._tiles = dict.fromkeys(ENGINES, 0)
         self._steps = []
@@ -241,6 +233,9 @@ def _split(command, starts):
         fields = dict(command.fields)
         for name, stride in _ADDRESS_STRIDES.items():
             fields[name] = fields.get(name, 0) + start * fields.get(stride, 0)
+        if fields.get("ranges"):
+            key = fields.get("first_key", 0) + start * fields.get("key_step", 0)
+            fields["first_key"] = key % (1 << 16)
         fields["count"] = end - start
         parts.append(
             Command(

@@ -61,6 +61,29 @@ def test_operand_and_residue_add_up_where_they_can(wide):
     assert total == max(-256, min(254, wide))
 
 
+def test_planes_are_signed_bytes_that_make_up_the_value():
+    values = np.arange(-32768, 32768)
+    high, low = units.split_wide(values)
+    for plane in (high, low):
+        assert (plane.min(), plane.max()) == (-128, 127)
+    assert np.array_equal(256 * high + low, np.minimum(values, 32639))
+
+
+@PROPERTY
+@given(st.integers(-(2**31), 2**31 - 1), st.integers(-(2**31), 2**31 - 1))
+def test_combine_wide(high, low):
+    total = 16 * high + exact_round(low, 4)
+    assert units.combine_wide(high, low) == (total + 2**31) % 2**32 - 2**31
+
+
+def test_products_of_planes_combine_to_those_of_the_value():
+    rng = np.random.default_rng(20261201)
+    values, weights = rng.integers(-32768, 32640, (5, 96)), rng.integers(-127, 128, (96, 7))
+    high, low = units.split_wide(values)
+    exact = values @ weights
+    assert np.array_equal(units.combine_wide(high @ weights, low @ weights), exact + 8 >> 4)
+
+
 @PROPERTY
 @given(INT16, st.integers(0, 255), INT16, INT16)
 def test_piecewise(value, segment, base, slope):
