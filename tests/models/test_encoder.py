@@ -73,7 +73,7 @@ def test_broken_config(folder):
         {"is_decoder": True},
         {"add_cross_attention": True},
         {"position_embedding_type": "relative_key"},
-        {"hidden_act": "relu"},
+        {"hidden_act": "gelu_10"},
     ],
 )
 def test_config_that_is_not_a_bert_encoder(folder, change):

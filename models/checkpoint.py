@@ -1,0 +1,153 @@
+"""A model folder's encoder in the form of a BertModel, and what else the folder holds."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from transformers import BertModel
+
+from bertha.models.classifier import Classifier, find_classifier
+from bertha.models.config import check_sizes, encoder_shape
+from bertha.models.empty import empty_bert, fill_bert
+from bertha.models.errors import ModelError
+from bertha.models.families import find_family
+from bertha.models.folders import transformer_folder
+from bertha.models.pooling import Pooling
+from bertha.models.tokenizer import find_tokenizer
+from bertha.models.weights import read_json, read_weights
+
+__all__ = ["Checkpoint", "load_checkpoint"]
+
+_POSITIONS = "embeddings.position_embeddings.weight"
+_WORDS = "embeddings.word_embeddings.weight"
+_TYPES = "embeddings.token_type_embeddings.weight"
+
+
+@dataclass(frozen=True, eq=False)
+class Checkpoint:
+    """What a model folder holds; see `Encoder`."""
+
+    bert: BertModel
+    tokenizer_file: Path | None
+    digest: str
+    family: str
+    pooling: Pooling
+    classifier: Classifier | None
+    max_seq_length: int | None
+    lowercase: bool
+
+
+def load_checkpoint(root) -> Checkpoint:
+    """The model in a folder.
+
+    Raises
+    ------
+    ModelError
+        If something in it is missing, damaged, or not supported.
+    """
+    folder = transformer_folder(root)
+    path = folder / "config.json"
+    if not path.is_file():
+        raise ModelError(f"model folder {str(folder)!r} must hold a config.json, but has none")
+    config = read_json(path)
+    # What config.json alone shows to be wrong is said before large files are read.
+    family = find_family(config, path)
+    shape = encoder_shape(config, family, path) if family else None
+    weights = read_weights(folder)
+    if family is None:
+        family = find_family(config, path, weights)
+        shape = encoder_shape(config, family, path)
+    _check_prefix(family, weights, path)
+    plain = weights.plain()
+    hidden = shape.bert.hidden_size
+    pooling = Pooling.from_folder(root, hidden)
+    sentences = _sentence_config(root, folder)
+    return Checkpoint(
+        bert=_bert(family, shape, weights, plain),
+        tokenizer_file=find_tokenizer(folder) or find_tokenizer(root),
+        digest=weights.digest,
+        family=family.name,
+        pooling=pooling,
+        classifier=find_classifier(config, family, weights, plain, hidden, path),
+        max_seq_length=sentences.get("max_seq_length"),
+        lowercase=bool(sentences.get("do_lower_case")),
+    )
+
+
+def _bert(family, shape, weights, plain):
+    hidden = shape.bert.hidden_size
+    width = shape.embedding_size
+    if width is None:
+        width = plain[_WORDS].shape[-1]
+    bert = empty_bert(shape.bert, None if width == hidden else width)
+    wanted = bert.state_dict()
+    state = {}
+    if not family.has_types:
+        state[_TYPES] = torch.zeros(wanted.pop(_TYPES).shape)
+    names = {name: family.weight(name) for name in wanted}
+    missing = sorted(name for name in names.values() if name not in plain)
+    if missing:
+        more = f" (and {len(missing) - 1} more)" if missing[1:] else ""
+        raise ModelError(
+            f"{weights.path} must hold all weights of the encoder, but {missing[0]}{more} is missing"
+        )
+    for name, tensor in wanted.items():
+        size = list(tensor.shape)
+        if name == _POSITIONS:
+            size[0] += shape.first_position
+            state[name] = weights.get(plain, names[name], size)[shape.first_position :].clone()
+        else:
+            axis, kept = _kept(name, shape)
+            if axis is not None:
+                size[axis] = len(kept)
+            tensor = weights.get(plain, names[name], size)
+            state[name] = tensor if axis is None else _spread(tensor, axis, kept, hidden)
+    fill_bert(bert, state)
+    return bert
+
+
+def _kept(name, shape):
+    """Axis of a weight that pruned heads shorten, and which of its entries there are; or None twice."""
+    parts = name.split(".")
+    if parts[:2] != ["encoder", "layer"] or int(parts[2]) not in shape.pruned_heads:
+        return None, None
+    inner = ".".join(parts[3:])
+    if inner.startswith("attention.self."):
+        axis = 0
+    elif inner == "attention.output.dense.weight":
+        axis = 1
+    else:
+        return None, None
+    size = shape.bert.hidden_size // shape.bert.num_attention_heads
+    pruned = shape.pruned_heads[int(parts[2])]
+    return axis, [place for place in range(shape.bert.hidden_size) if place // size not in pruned]
+
+
+def _spread(tensor, axis, kept, length):
+    """The tensor with zeros where heads were pruned: a head of zeros adds nothing, so the result is the same."""
+    shape = list(tensor.shape)
+    shape[axis] = length
+    return torch.zeros(shape).index_copy_(axis, torch.tensor(kept, dtype=torch.long), tensor)
+
+
+def _check_prefix(family, weights, path):
+    """Weights named as another family's than config.json says are another family's."""
+    prefix = weights.encoder_prefix()
+    others = {"bert", "roberta", "distilbert", "electra"} - {family.prefix}
+    named = [part for part in prefix.split(".") if part in others]
+    if named:
+        raise ModelError(
+            f"{path} must describe the encoder in {weights.path.name}, but says {family.name} and the weights "
+            f"are named {named[-1]}"
+        )
+
+
+def _sentence_config(root, folder):
+    """sentence-transformers' own settings, where it has some."""
+    for path in (folder / "sentence_bert_config.json", Path(root) / "sentence_bert_config.json"):
+        if path.is_file():
+            config = read_json(path)
+            if config.get("max_seq_length") is not None:
+                check_sizes({"max_seq_length": config["max_seq_length"]}, f"{path}: ")
+            return config
+    return {}
