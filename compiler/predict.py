@@ -15,6 +15,7 @@ __all__ = ["Prediction", "Timing", "predict", "vector_cycles"]
 WORD_CYCLES = 2  # of a vector pass, measured while the array works: they share the scratchpad
 PREFETCHED_COMMANDS = 4  # rtl/control/fetcher.py
 PASS_CYCLES = 20  # that a vector pass takes beside its words
+SHORT_WORDS = {Opcode.FACTORS: 2, Opcode.RANGES: 2, Opcode.TABLE: 128}
 SCALE_CYCLES = {Opcode.SOFTMAX: 30, Opcode.LAYERNORM: 91}  # 1/sum, 1/deviation (rtl/vector/row_scale.py)
 
 
@@ -166,7 +167,7 @@ class _Model:
             self._free[engine] = max(start, first + beats - timing.memory)
             self._busy[engine] += beats
         elif engine == Engine.VECTOR and "src_addr" in command.fields:
-            words = command.get("words") or {Opcode.FACTORS: 2, Opcode.TABLE: 128}[command.opcode]
+            words = command.get("words") or SHORT_WORDS[command.opcode]
             cycles = vector_cycles(command.opcode, words)
             done = self._free[engine] = start + cycles
             self._busy[engine] += cycles
@@ -178,6 +179,8 @@ class _Model:
 
     def _gemm(self, command, number, start):
         n, timing = self._program.config.array_n, self._timing
+        passes = 2 if command.get("wide") else 1
+        words = passes * command.get("k")
         done = start
         for tile in range(command.tiles):
             begin = max(start, self._free[Engine.GEMM])
@@ -186,13 +189,13 @@ class _Model:
             if begin > self._free[Engine.GEMM]:
                 self._idle.append((begin - self._free[Engine.GEMM], number))
             last = tile == command.tiles - 1
-            read = begin + command.get("k")
+            read = begin + words
             done = read + n + timing.drain
             if last or command.get("post0_each"):
                 self._post(command, "post0", read)
             if last or command.get("post1_each"):
                 self._post(command, "post1", done)
-            cycles = max(command.get("k"), n)
+            cycles = max(words, passes * n)
             self._free[Engine.GEMM] = begin + cycles
             self._busy[Engine.GEMM] += cycles
         return done

@@ -3,15 +3,36 @@
 Weights are [out features, in features], activations [tokens, features]. A linear layer whose input has
 duplicates has one more column for each: K runs over the features ascending, then over the duplicates
 ascending. The activations there carry what int8 saturation cut off (`bertha.golden.units.residue`).
+
+An operand may be wide: int16, as two signed byte planes (`bertha.golden.units.split_wide`). A linear layer on a
+wide operand has no duplicates, and its accumulator is `bertha.golden.units.combine_wide`'s, whose LSB is 16 times
+weight times operand LSB.
 """
 
 import uuid
+from collections.abc import Iterator
 from dataclasses import dataclass, fields, is_dataclass
 from pathlib import Path
 
 import numpy as np
 
-__all__ = ["QuantizedLayer", "QuantizedLinear", "QuantizedNorm", "load_layer", "save_layer"]
+__all__ = [
+    "LINEARS",
+    "QuantizedLayer",
+    "QuantizedLinear",
+    "QuantizedNorm",
+    "check_layer",
+    "check_norm",
+    "flatten",
+    "load_layer",
+    "read_arrays",
+    "restore",
+    "save_layer",
+    "write_arrays",
+]
+
+LINEARS = ("query", "key", "value", "output", "intermediate", "down")
+"""Linear layers of a `QuantizedLayer`, in the order of computation."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -58,7 +79,9 @@ class QuantizedNorm:
     epsilon : int
         Added to n**2 times the variance.
     residue : bool [H]
-        Features whose saturated-away part is written too, for the next GEMM's duplicates.
+        Features whose saturated-away part is written too, for the next GEMM's duplicates; none if wide.
+    wide : bool
+        The operand is w itself in two byte planes, instead of sat8(w).
     """
 
     gamma: np.ndarray
@@ -68,6 +91,7 @@ class QuantizedNorm:
     mult_shift: int
     epsilon: int
     residue: np.ndarray
+    wide: bool = False
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -77,8 +101,10 @@ class QuantizedLayer:
     Attributes
     ----------
     hidden, heads, head_dim, ffn : int
+        heads * head_dim, the attention width, may be another than hidden (pruned heads, padded odd ones);
+        head_dim is even.
     input_quantize : QuantizedNorm
-        int16 layer input to the int8 operand of `query`, `key` and `value`.
+        int16 layer input to the operand of `query`, `key` and `value`.
     query, key : QuantizedLinear
     value : QuantizedLinear
         Computed with swapped operands, so that `mult` and `shift` are row factors (one a dimension). Its
@@ -87,19 +113,23 @@ class QuantizedLayer:
         Q·K accumulator to int16 scores in 1/64 of log2, 1/sqrt(head_dim) and log2(e) included.
     context_gain : uint8 [heads]
         Subtracted from the softmax row factor's shift: context is 2**gain times finer than V.
-    context_residue : bool [hidden]
+    context_residue : bool [heads * head_dim]
+    context_wide : bool
+        The operand of `output` is wide.
     output : QuantizedLinear
         On context; its int16 result is added to the int16 layer input (same scale).
     attention_norm : QuantizedNorm
-        Its int8 result is the operand of `intermediate`.
+        Its second result is the operand of `intermediate`.
     intermediate : QuantizedLinear
         Its int16 result is the pre-activation; `post_shift` applies after the piecewise table.
     gelu_base, gelu_slope : int16 [256]
     hidden_residue : bool [ffn]
+    hidden_wide : bool
+        The operand of `down` is wide.
     down : QuantizedLinear
         On the activated hidden values; its int16 result is added to the int16 output of attention_norm.
     output_norm : QuantizedNorm
-        Its int8 result is the next layer's operand.
+        Its second result is the next layer's operand.
     input_scale, middle_scale, output_scale : float
         Value of one LSB of the int16 layer input (and attention sum), of the int16 output of
         attention_norm (and the FFN sum), and of the int16 layer output.
@@ -128,6 +158,21 @@ class QuantizedLayer:
     input_scale: float
     middle_scale: float
     output_scale: float
+    context_wide: bool = False
+    hidden_wide: bool = False
+
+    @property
+    def width(self) -> int:
+        """Features of Q, K, V and context."""
+        return self.heads * self.head_dim
+
+    def wide_operand(self, name) -> bool:
+        """Whether the linear layer called `name` (of `LINEARS`) has a wide operand."""
+        if name == "output":
+            return self.context_wide
+        if name == "down":
+            return self.hidden_wide
+        return (self.attention_norm if name == "intermediate" else self.input_quantize).wide
 
 
 def save_layer(path, layer) -> None:
@@ -138,15 +183,7 @@ def save_layer(path, layer) -> None:
     OSError
         If it can't be written.
     """
-    path = Path(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_name(f".{path.name}.{uuid.uuid4().hex}.partial")
-    try:
-        with open(partial, "xb") as file:
-            np.savez(file, **dict(_flatten("", layer)))
-        partial.replace(path)
-    finally:
-        partial.unlink(missing_ok=True)
+    write_arrays(path, flatten("", layer))
 
 
 def load_layer(path) -> QuantizedLayer:
@@ -159,22 +196,43 @@ def load_layer(path) -> QuantizedLayer:
     ValueError
         If it isn't a layer's: damaged, or with arrays of another type, shape or range.
     """
-    try:
-        with np.load(path, allow_pickle=False) as arrays:
-            layer = _restore("", QuantizedLayer, arrays)
-    except (OSError, ValueError):
-        raise
-    except Exception as error:  # zipfile, zlib and NumPy have many ways to find a file damaged
-        raise ValueError(f"{path} must hold a quantised layer, but is damaged: {error!r}") from None
-    _check(layer)
+    layer = read_arrays(path, lambda arrays: restore("", QuantizedLayer, arrays))
+    check_layer(layer)
     return layer
 
 
-def _check(layer):
+def write_arrays(path, arrays) -> None:
+    """Write pairs of name and array to an .npz file, whole or not at all (OSError)."""
+    path = Path(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    partial = path.with_name(f".{path.name}.{uuid.uuid4().hex}.partial")
+    try:
+        with open(partial, "xb") as file:
+            np.savez(file, **dict(arrays))
+        partial.replace(path)
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+def read_arrays(path, build) -> object:
+    """What `build` makes of the arrays of an .npz file; ValueError if the file is damaged."""
+    try:
+        with np.load(path, allow_pickle=False) as arrays:
+            return build(arrays)
+    except (OSError, ValueError):
+        raise
+    except Exception as error:  # zipfile, zlib and NumPy have many ways to find a file damaged
+        raise ValueError(f"{path} must hold quantised weights, but is damaged: {error!r}") from None
+
+
+def check_layer(layer) -> None:
     """ValueError unless all arrays have the types, shapes and ranges that the classes above state."""
-    hidden, ffn, heads = layer.hidden, layer.ffn, layer.heads
-    if min(hidden, ffn, heads, layer.head_dim) < 1 or heads * layer.head_dim != hidden:
-        raise ValueError(f"hidden must be heads * head_dim, not {hidden}, {heads} and {layer.head_dim}")
+    hidden, ffn, heads, width = layer.hidden, layer.ffn, layer.heads, layer.width
+    if min(hidden, ffn, heads, layer.head_dim) < 1 or layer.head_dim % 2:
+        raise ValueError(
+            f"hidden, ffn, heads and head_dim must be positive and head_dim even, not {hidden}, {ffn}, {heads} "
+            f"and {layer.head_dim}"
+        )
     for name in ("input_scale", "middle_scale", "output_scale"):
         scale = getattr(layer, name)
         if not (np.isfinite(scale) and scale > 0):
@@ -183,7 +241,7 @@ def _check(layer):
         ("score_mult", np.uint16, heads),
         ("score_shift", np.uint8, heads),
         ("context_gain", np.uint8, heads),
-        ("context_residue", np.bool_, hidden),
+        ("context_residue", np.bool_, width),
         ("gelu_base", np.int16, 256),
         ("gelu_slope", np.int16, 256),
         ("hidden_residue", np.bool_, ffn),
@@ -192,20 +250,23 @@ def _check(layer):
     _check_largest("score_shift", layer.score_shift, 63)
     _check_largest("context_gain", layer.context_gain, 15)
     for name in ("input_quantize", "attention_norm", "output_norm"):
-        _check_norm(name, getattr(layer, name), hidden)
+        check_norm(name, getattr(layer, name), hidden)
     first, second = layer.input_quantize.residue, layer.attention_norm.residue
     for name, outputs, flags in (
-        ("query", hidden, first),
-        ("key", hidden, first),
-        ("value", hidden, first),
+        ("query", width, first),
+        ("key", width, first),
+        ("value", width, first),
         ("output", hidden, layer.context_residue),
         ("intermediate", ffn, second),
         ("down", hidden, layer.hidden_residue),
     ):
         _check_linear(name, getattr(layer, name), outputs, flags)
+        if layer.wide_operand(name) and flags.any():
+            raise ValueError(f"{name} must have no duplicates with its wide operand, not {flags.sum()}")
 
 
-def _check_norm(name, norm, size):
+def check_norm(name, norm, size) -> None:
+    """ValueError unless the norm called `name` fits `size` features."""
     for part, kind in (("gamma", np.int16), ("beta", np.int16), ("mult", np.uint16), ("residue", np.bool_)):
         _check_array(f"{name}.{part}", getattr(norm, part), kind, (size,))
     for part, largest in (("gamma_shift", 63), ("mult_shift", 63), ("epsilon", 2**32 - 1)):
@@ -242,22 +303,24 @@ def _check_largest(name, value, largest):
         raise ValueError(f"{name} must be from 0 to {largest}, not {np.min(value)} to {np.max(value)}")
 
 
-def _flatten(prefix, item):
+def flatten(prefix, item) -> Iterator[tuple[str, np.ndarray]]:
+    """Names (dotted, after `prefix`) and arrays of a dataclass's fields."""
     for field in fields(item):
         value = getattr(item, field.name)
         if is_dataclass(value):
-            yield from _flatten(f"{prefix}{field.name}.", value)
+            yield from flatten(f"{prefix}{field.name}.", value)
         else:
             yield prefix + field.name, np.asarray(value)
 
 
-def _restore(prefix, kind, arrays):
+def restore(prefix, kind, arrays) -> object:
+    """The dataclass `kind` of what `flatten` named."""
     values = {}
     for field in fields(kind):
         name = prefix + field.name
         if is_dataclass(field.type):
-            values[field.name] = _restore(name + ".", field.type, arrays)
-        elif field.type in (int, float):
+            values[field.name] = restore(name + ".", field.type, arrays)
+        elif field.type in (int, float, bool):
             values[field.name] = field.type(arrays[name])
         else:
             values[field.name] = arrays[name]

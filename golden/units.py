@@ -8,6 +8,7 @@ import numpy as np
 import torch
 
 __all__ = [
+    "COMBINED_SHIFT",
     "LOWEST_SCORE",
     "MASKED_SCORE",
     "NORMALISED_BITS",

@@ -135,6 +135,8 @@ def quantize_trace(weights, trace, duplicates, *, following=None, input_scale=No
         input_scale = scaling.norm_input_scale(weights.epsilon, hidden, trace.inputs, trace.attention_sum)
     x16 = integer_model.quantise_input(trace.inputs, input_scale).astype(np.int64)
     parts = {
+        "context_wide": False,
+        "hidden_wide": False,
         "hidden": hidden,
         "heads": weights.heads,
         "head_dim": hidden // weights.heads,
@@ -154,9 +156,7 @@ def quantize_trace(weights, trace, duplicates, *, following=None, input_scale=No
     parts |= _projections(weights, trace, operand, x8, duplicates.output)
 
     attention = SimpleNamespace(**parts)
-    context8 = np.concatenate(
-        [integer_model.run_attention(attention, part)["context"] for part in _by_sentence(x8, trace.lengths)]
-    )
+    context8 = integer_model.attend_sentences(attention, x8, trace.lengths)
     parts["output"] = _wide_linear(
         weights.output * weights.value.any(axis=1),
         parts["context_scales"],
@@ -224,10 +224,6 @@ def _sentences(encoder, source, count, length, seed):
         return text.random_sentences(encoder, count, length, seed)
     longest = min(length, encoder.config.max_position_embeddings)
     return [text.trim(sentence) for sentence in text.tokenize(encoder, source(count, seed), longest)]
-
-
-def _by_sentence(values, lengths):
-    return np.split(values, np.cumsum(lengths)[:-1])
 
 
 def _check_finite(trace):

@@ -84,7 +84,7 @@ def _printable(text):
 def _compare(prepared, sequence, outcome):
     """The sequence's figures, and its dequantised result."""
     layer, array_n = prepared.layer, prepared.config.array_n
-    expected = integer_model.run_layer(layer, sequence.x16, sequence.sentence.mask)["output16"]
+    expected = integer_model.run_layer(layer, sequence.x16, key_mask=sequence.sentence.mask)["output16"]
     result = prepared.program.unpack_output(outcome.output.tobytes())
     difference = describe_difference(result, expected)
     if difference is None and outcome.stray_bytes:

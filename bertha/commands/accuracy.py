@@ -20,7 +20,7 @@ def layer_agreement(encoder, index, layer, sentences) -> metrics.Agreement:
     for sentence in sentences:
         inputs, outputs = floating.layer_reference(encoder, sentence, index)
         x16 = integer_model.quantise_input(inputs, layer.input_scale)
-        result = integer_model.run_layer(layer, x16, sentence.mask)["output16"]
+        result = integer_model.run_layer(layer, x16, key_mask=sentence.mask)["output16"]
         results.append(integer_model.dequantise(result, layer.output_scale))
         references.append(outputs)
         masks.append(sentence.mask)

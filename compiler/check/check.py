@@ -108,8 +108,9 @@ class _Checker:
             )
             if not continues:
                 return
-        missing = np.flatnonzero(~self._written[access.space][access.first : access.end])
-        if len(missing):
+        written = self._written[access.space][access.first : access.end]
+        if not written.all():
+            missing = np.flatnonzero(~written)
             raise ProgramError(
                 f"{place(number, command)} must read only what was written before, not {access.space} "
                 f"{access.first + missing[0]}"
@@ -131,8 +132,9 @@ class _Checker:
     def _check_stored(self, number, command, access):
         if access.space != Space.DRAM or not access.write:
             return
-        wrong = np.flatnonzero(~self._may_store[access.first : access.end])
-        if len(wrong):
+        storable = self._may_store[access.first : access.end]
+        if not storable.all():
+            wrong = np.flatnonzero(~storable)
             address = self._program.window[0] + (access.first + wrong[0]) * self._config.line_bytes
             raise ProgramError(
                 f"{place(number, command)} must store only into results and declared scratch, not to "

@@ -70,9 +70,9 @@ class Order:
                 self._take(number, command, unpack_semaphore(command.get(name)), clock)
         for access in found:
             needed = self._history.required(access, engine)
-            late = np.flatnonzero(needed > clock)
-            if len(late):
-                self._report(number, command, access, late, needed)
+            late = needed > clock
+            if late.any():
+                self._report(number, command, access, np.flatnonzero(late), needed)
         own = len(self._numbers[engine])
         self._numbers[engine].append(number)
         for access in found:

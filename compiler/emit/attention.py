@@ -3,19 +3,23 @@
 Order of a head: Q, K, then P·V of the head before, scores, Vᵀ, softmax. So softmax runs under Vᵀ and the next
 head's projections, and nothing waits for what was just issued. Vᵀ has the operands swapped: its rows are
 dimensions, which is why its scales are row factors. When the scores of all row panels don't fit, they come in
-blocks with two sets of buffers.
+blocks with two sets of buffers; when the operand doesn't fit, it is loaded block by block for every head, and
+Vᵀ of a block follows its Q and K.
 """
 
+from itertools import groupby
+
+from bertha.compiler.emit.attention_tables import load_layer_tables
 from bertha.compiler.emit.start import emit_start
 from bertha.compiler.layout.panels import even
 from bertha.compiler.plan.buffers import STAGE_SETS
-from bertha.rtl.isa import Opcode, Statistics, Table
+from bertha.rtl.isa import Opcode, Statistics, Table, Wide
 
 __all__ = ["emit_attention"]
 
 
 def emit_attention(emitter) -> None:
-    """All heads: from the int8 layer input to the int8 context panels."""
+    """All heads of a layer: from the operand of the projections to the context panels."""
     _Attention(emitter).run()
 
 
@@ -25,218 +29,305 @@ class _Attention:
         self.keys = even(emitter.seq)
         self.score_lines = emitter.panels * emitter.n  # of one row panel
         self.value_lines = emitter.panels * emitter.n // 2  # of one panel of dimensions
-        self.slots = emitter.plan.score_sets * len(emitter.plan.attention_blocks[0])
         self.factor_slots = max(len(head) for head in emitter.layout.value)
-        self.unit = 0  # counts (head, block) pairs
+        self.sets = emitter.plan.choice.score_sets
+        self.unit = 0  # counts (head, block of scores) pairs
+        self.with_factors = set()  # panels of dimensions, as (head, number, block of the operand)
         self.stored = 0  # of them, those whose context went to DRAM
 
     def run(self):
-        e, layout = self.e, self.e.layout
-        loads_left = self._side_loads()
-        done = emit_start(e, lambda place, taken, row, count: self._first_head(place, taken, row, count))
+        e = self.e
+        e.later_loads(self._loads_for_later)
+        done = self._start()
         waiting = None
-        blocks = e.plan.attention_blocks
         for head in range(e.layer.heads):
-            panels = [("query", p) for p in layout.query[head]] + [("key", p) for p in layout.key[head]]
-            for buffer, _ in panels[done:]:
-                self._project(head, buffer, e.weights.take(), 0, e.panels)
-                e.weights.release()
-            done = 0
-            if waiting is not None:
-                self._context(*waiting)
-            for block in blocks:
-                place = self.unit % e.plan.score_sets
+            self._projections(head, done, waiting)
+            for block in e.plan.attention_blocks:
+                place = self.unit % self.sets
                 self.unit += 1
+                if not e.plan.own_slots:
+                    e.load_ranges(block, block, place)
                 self._scores(head, block, place)
-                if block is blocks[0]:
-                    self._values(head)
-                else:
+                if block is not e.plan.attention_blocks[0]:
                     self._context(*waiting)
-                if head == 0 and block is blocks[0]:
-                    e.add(Opcode.TABLE, "softmax.table", table=Table.EXP2, src_addr=e.plan.line("exp2"))
-                    e.add(
-                        Opcode.TABLE, "gelu.table", table=Table.PIECEWISE, src_addr=e.plan.line("piecewise")
-                    )
+                elif len(e.plan.x_blocks) == 1:
+                    self._values(head, range(e.panels), done=done)
+                if head == 0 and block is e.plan.attention_blocks[0]:
+                    self._tables()
                 self._softmax(head, block, place)
                 waiting = (head, block, place)
-            share = -(-len(loads_left) // (e.layer.heads - head))
-            for load in loads_left[:share] if head else []:
-                load()
-            loads_left = loads_left[share:] if head else loads_left
-        for load in loads_left:
-            load()
+            done = 0
+            if head or e.layer.heads == 1:
+                e.emit_later(-(-len(e.later) // (e.layer.heads - head)))
+        e.emit_later()
         self._context(*waiting)
 
-    def _side_loads(self):
+    def _loads_for_later(self):
         """Loads that nothing in attention waits for; spread over the heads."""
         e = self.e
-        if not e.plan.early_residual:
-            return []
-        before = len(e.commands)
-        e.load_residual(0)
+        if e.plan.choice.late_residual:
+            return
+        if e.number == 0 and e.model.first_norm is None or not e.plan.choice.keeps_stream:
+            e.load_residual(0)
         e.load_norms()
-        commands = e.commands[before:]
-        del e.commands[before:]
-        return [lambda command=command: e.commands.append(command) for command in commands]
 
-    def _first_head(self, place, taken, row, count):
-        queries = len(self.e.layout.query[0])
-        self._project(0, "query" if place < queries else "key", taken, row, count)
+    def _start(self):
+        """Weight panels of the first head that are done with when all operands have come."""
+        e = self.e
+        if e.number == 0:
+            return emit_start(e, self._prepare_first, self._first_head)
+        load_layer_tables(e)
+        if not e.plan.choice.keeps_operand and len(e.plan.x_blocks) == 1:
+            for panel in range(e.panels):
+                e.load_operand(panel)
+        return 0
 
-    def _project(self, head, buffer, taken, row, count):
-        """Query or key words of one weight panel, for `count` row panels from `row` on."""
+    def _prepare_first(self, number, taken):
+        """What the first head's weight panel of this number needs beside itself: V's row factors."""
+        layout = self.e.layout
+        position = number - len(layout.query[0]) - len(layout.key[0])
+        if position >= 0:
+            self._factors(0, position, taken, 0)
+
+    def _first_head(self, number, taken, row):
+        """The tile of a row panel and the first head's weight panel of this number."""
+        rows = range(row, row + 1)
+        queries, keys = len(self.e.layout.query[0]), len(self.e.layout.key[0])
+        if number < queries + keys:
+            self._project(0, "query" if number < queries else "key", taken, rows)
+        else:
+            self._value(0, number - queries - keys, taken, rows)
+
+    def _projections(self, head, done, waiting):
+        """Q and K, and Vᵀ if the operand comes in blocks; P·V of what waits in between."""
+        e, layout = self.e, self.e.layout
+        panels = [("query", p) for p in layout.query[head]] + [("key", p) for p in layout.key[head]]
+        blocks = e.plan.x_blocks
+        for number, block in enumerate(blocks):
+            unit = head * len(blocks) + number
+            if len(blocks) > 1:
+                self._load_blocks(unit)
+            for buffer, _ in panels[done:]:
+                self._project(head, buffer, e.weights.take(), block, unit)
+                e.weights.release()
+            if waiting is not None:
+                self._context(*waiting)
+                waiting = None
+            if len(blocks) > 1:
+                self._values(head, block, unit)
+
+    def _load_blocks(self, unit):
+        """Load the operand's block that is `unit`-th in turn, if it is the first, and the one after it."""
+        e, blocks = self.e, self.e.plan.x_blocks
+        for wanted in (0, 1) if unit == 0 else (unit + 1,):
+            if wanted < e.layer.heads * len(blocks):
+                e.load_operand_block(blocks[wanted % len(blocks)], wanted)
+
+    def _tables(self):
+        e = self.e
+        if e.number == 0:
+            e.add(Opcode.TABLE, "softmax.table", table=Table.EXP2, src_addr=e.plan.line("exp2"))
+        e.add(Opcode.TABLE, "gelu.table", table=Table.PIECEWISE, src_addr=e.plan.line("piecewise"))
+
+    def _project(self, head, buffer, taken, rows, unit=0):
+        """Query or key words of one weight panel, for row panels `rows` of the `unit`-th block of the operand."""
         e = self.e
         panel, line = taken
-        x_lines, head_lines = e.layout.x.k // 2, e.layer.head_dim // 2
+        head_lines = e.layer.head_dim // 2
         first = panel.tile.first - head * e.layer.head_dim
         e.add(
             Opcode.GEMM,
             f"{buffer}.head{head}",
-            work=e.work(range(row, row + count), panel.tile.columns * e.layer.hidden),
-            a_addr=e.plan.line("x8") + row * x_lines,
-            a_stride=x_lines,
+            work=e.work(rows, panel.tile.columns * e.layer.hidden),
+            a_addr=e.x_line(rows.start, unit),
+            a_stride=e.layout.x.lines,
             b_addr=line,
             k=panel.k,
-            count=count,
+            count=len(rows),
             columns=panel.tile.columns,
             params=1,
             param_addr=line + panel.records,
-            c_addr=e.plan.line(buffer) + row * head_lines + first // 2,
+            c_addr=e.plan.line(buffer) + rows.start * head_lines + first // 2,
             c_stride=head_lines,
+            **e.wide_operand(e.layout.x),
         )
 
-    def _values(self, head):
-        """Vᵀ: dimensions by tokens."""
+    def _values(self, head, rows, unit=0, done=0):
+        """Vᵀ of row panels `rows`: dimensions by tokens. Of the head's weight panels, `done` are done with."""
+        before = len(self.e.layout.query[head]) + len(self.e.layout.key[head])
+        for position in range(max(0, done - before), len(self.e.layout.value[head])):
+            self._value(head, position, self.e.weights.take(), rows, unit)
+            self.e.weights.release()
+
+    def _factor_slot(self, head, position):
+        return self.e.plan.score_slots + (head % self.e.plan.factor_sets) * self.factor_slots + position
+
+    def _factors(self, head, position, taken, unit):
+        """Row factors of a panel of dimensions into their slot, once a block of the operand."""
+        if (head, position, unit) in self.with_factors:
+            return
+        self.with_factors.add((head, position, unit))
+        panel, line = taken
+        self.e.add(
+            Opcode.FACTORS,
+            f"value.head{head}",
+            src_addr=line + panel.records,
+            slot=self._factor_slot(head, position),
+        )
+
+    def _value(self, head, position, taken, rows, unit=0):
         e = self.e
-        x_lines = e.layout.x.k // 2
-        base = self.slots + (head % e.plan.factor_sets) * self.factor_slots
-        for number, _ in enumerate(e.layout.value[head]):
-            panel, line = e.weights.take()
-            e.add(Opcode.FACTORS, f"value.head{head}", src_addr=line + panel.records, slot=base + number)
-            e.add(
-                Opcode.GEMM,
-                f"value.head{head}",
-                work=e.work(range(e.panels), panel.tile.columns * e.layer.hidden),
-                a_addr=line,
-                b_addr=e.plan.line("x8"),
-                b_stride=x_lines,
-                k=panel.k,
-                count=e.panels,
-                columns=e.n,
-                row_factor=1,
-                slot=base + number,
-                c_addr=e.plan.line("value") + number * self.value_lines,
-                c_stride=e.n // 2,
-            )
-            e.weights.release()
+        panel, line = taken
+        self._factors(head, position, taken, unit)
+        e.add(
+            Opcode.GEMM,
+            f"value.head{head}",
+            work=e.work(rows, panel.tile.columns * e.layer.hidden),
+            a_addr=line,
+            b_addr=e.x_line(rows.start, unit),
+            b_stride=e.layout.x.lines,
+            k=panel.k,
+            count=len(rows),
+            columns=e.n,
+            row_factor=1,
+            slot=self._factor_slot(head, position),
+            c_addr=e.plan.line("value") + position * self.value_lines + rows.start * e.n // 2,
+            c_stride=e.n // 2,
+            **e.wide_operand(e.layout.x, Wide.B),
+        )
 
-    def _score_line(self, place):
+    def _score_line(self, place, row):
         block = len(self.e.plan.attention_blocks[0])
-        return self.e.plan.line("scores") + place * block * self.score_lines
+        return self.e.plan.line("scores") + (place * block + row) * self.score_lines
 
-    def _probability_line(self, place):
+    def _probability_line(self, place, row):
         block = len(self.e.plan.attention_blocks[0])
-        return self.e.plan.line("probabilities") + place * block * self.keys // 2
+        return self.e.plan.line("probabilities") + (place * block + row) * self.keys // 2
 
-    def _slot(self, place):
-        return place * len(self.e.plan.attention_blocks[0])
+    def _groups(self, block):
+        """Neighbouring row panels of a block that meet the same key panels: pairs of two ranges."""
+        for keys, rows in groupby(block, key=lambda panel: self.e.keys[panel]):
+            rows = list(rows)
+            yield range(rows[0], rows[-1] + 1), keys
+
+    def _words(self, keys):
+        """Words of P of these key panels."""
+        return min(keys.stop * self.e.n, self.keys) - keys.start * self.e.n
 
     def _scores(self, head, block, place):
         """int16 scores and row maxima: one command a key panel, a tile a row panel."""
+        for rows, keys in self._groups(block):
+            for number, panel in enumerate(keys):
+                self._score(head, block, place, rows, panel, number)
+
+    def _score(self, head, block, place, rows, panel, number):
         e = self.e
         head_lines = e.layer.head_dim // 2
-        for keys in range(e.panels):
-            e.add(
-                Opcode.GEMM,
-                f"scores.head{head}",
-                work=e.work(block, e.layer.head_dim, e.tokens(keys)),
-                a_addr=e.plan.line("query") + block.start * head_lines,
-                a_stride=head_lines,
-                b_addr=e.plan.line("key") + keys * head_lines,
-                k=e.layer.head_dim,
-                count=len(block),
-                columns=e.n,
-                params=1,
-                param_addr=e.plan.line("mask") + 4 * keys,
-                uniform=1,
-                mult=e.layer.score_mult[head],
-                shift=e.layer.score_shift[head],
-                out16=1,
-                c_addr=self._score_line(place) + keys * e.n,
-                c_stride=self.score_lines,
-                statistics=Statistics.MAX,
-                statistics_init=keys == 0,
-                slot=self._slot(place),
-                slot_step=1,
-            )
+        mask = {}
+        if e.model.mask_lines:
+            mask = {"params": 1, "param_addr": e.plan.line("mask") + 4 * panel, "uniform": 1}
+        e.add(
+            Opcode.GEMM,
+            f"scores.head{head}",
+            work=e.work(rows, e.layer.head_dim, e.tokens(panel)),
+            a_addr=e.plan.line("query") + rows.start * head_lines,
+            a_stride=head_lines,
+            b_addr=e.plan.line("key") + panel * head_lines,
+            k=e.layer.head_dim,
+            count=len(rows),
+            columns=e.n,
+            mult=e.layer.score_mult[head],
+            shift=e.layer.score_shift[head],
+            ranges=1,
+            first_key=panel * e.n,
+            out16=1,
+            c_addr=self._score_line(place, rows.start - block.start) + number * e.n,
+            c_stride=self.score_lines,
+            statistics=Statistics.MAX,
+            statistics_init=number == 0,
+            slot=e.slot(rows.start, block, place),
+            slot_step=1,
+            **mask,
+        )
 
     def _softmax(self, head, block, place):
         e = self.e
-        for number in range(len(block)):
-            e.add(
-                Opcode.SOFTMAX,
-                f"softmax.head{head}",
-                src_addr=self._score_line(place) + number * self.score_lines,
-                slot=self._slot(place) + number,
-                dst8_addr=self._probability_line(place) + number * self.keys // 2,
-                words=self.keys,
-            )
+        for rows, keys in self._groups(block):
+            for panel in rows:
+                row = panel - block.start
+                e.add(
+                    Opcode.SOFTMAX,
+                    f"softmax.head{head}",
+                    src_addr=self._score_line(place, row),
+                    slot=e.slot(panel, block, place),
+                    dst8_addr=self._probability_line(place, row),
+                    words=self._words(keys),
+                )
 
     def _context(self, head, block, place):
-        """P·V, divided by the sums of P in the drain: int8 context words and their residues."""
+        """P·V, divided by the sums of P in the drain: context words, their residues or their low plane."""
         e = self.e
         order = e.layout.context
-        if e.plan.spill:
+        if e.plan.choice.spill:
             panel_lines = e.layout.stage_lines
-            sets = e.plan.score_sets * len(e.plan.attention_blocks[0]) * panel_lines
+            sets = self.sets * len(e.plan.attention_blocks[0]) * panel_lines
             base = e.plan.line("context") + (self.stored % STAGE_SETS) * sets
             first = head * e.layer.head_dim
             first_residue = e.layout.head_context(head)[0] - e.layer.head_dim
         else:
-            panel_lines = order.k // 2
+            panel_lines = order.lines
             base = e.plan.line("context") + block.start * panel_lines
             first = first_residue = 0
         tiles = [(number, tile) for number, tile in enumerate(order.tiles) if tile.group == head]
-        for place_in_head, (number, tile) in enumerate(tiles):
-            residue = {}
-            if tile.residues:
-                residue = {
-                    "params": 1,
-                    "param_addr": e.plan.line("context_records") + e.layout.context_record[number],
-                    "residue": 1,
-                    "residue_addr": base + (tile.residue_first - first_residue) // 2,
-                    "residue_stride": panel_lines,
-                    "residue_words": (tile.residues,) * len(block),
-                }
-            e.add(
-                Opcode.GEMM,
-                f"context.head{head}",
-                work=e.work(block, tile.columns, range(e.seq)),
-                a_addr=self._probability_line(place),
-                a_stride=self.keys // 2,
-                a_unsigned=1,
-                b_addr=e.plan.line("value") + place_in_head * self.value_lines,
-                k=self.keys,
-                count=len(block),
-                columns=tile.columns,
-                row_factor=1,
-                slot=self._slot(place),
-                slot_step=1,
-                gain=e.layer.context_gain[head],
-                c_addr=base + (tile.first - first) // 2,
-                c_stride=panel_lines,
-                **residue,
-            )
-        if e.plan.spill:
+        for rows, keys in self._groups(block):
+            row = rows.start - block.start
+            for position, (number, tile) in enumerate(tiles):
+                low = base + row * panel_lines + (tile.residue_first - first_residue) // 2
+                e.add(
+                    Opcode.GEMM,
+                    f"context.head{head}",
+                    work=e.work(rows, tile.columns, range(keys.start * e.n, min(keys.stop * e.n, e.seq))),
+                    a_addr=self._probability_line(place, row),
+                    a_stride=self.keys // 2,
+                    a_unsigned=1,
+                    b_addr=e.plan.line("value") + position * self.value_lines + keys.start * e.n // 2,
+                    k=self._words(keys),
+                    count=len(rows),
+                    columns=tile.columns,
+                    row_factor=1,
+                    slot=e.slot(rows.start, block, place),
+                    slot_step=1,
+                    gain=e.layer.context_gain[head],
+                    c_addr=base + row * panel_lines + (tile.first - first) // 2,
+                    c_stride=panel_lines,
+                    **self._narrowing(order, number, tile, low, panel_lines, len(rows)),
+                )
+        if e.plan.choice.spill:
             self._spill(head, block, base, panel_lines)
+
+    def _narrowing(self, order, number, tile, low, panel_lines, rows):
+        """Fields that say what of a context word is written beside its int8 value."""
+        e = self.e
+        if order.wide:
+            return {"out_wide": 1, "residue_addr": low, "residue_stride": panel_lines}
+        if not tile.residues:
+            return {}
+        return {
+            "params": 1,
+            "param_addr": e.plan.line("context_records") + e.layout.context_record[number],
+            "residue": 1,
+            "residue_addr": low,
+            "residue_stride": panel_lines,
+            "residue_words": (tile.residues,) * rows,
+        }
 
     def _spill(self, head, block, base, panel_lines):
         """A head's context to its place in the context panels in DRAM."""
         e = self.e
         line_bytes, head_lines = e.config.line_bytes, e.layer.head_dim // 2
         first_residue, lines = e.layout.head_context(head)
-        stride = e.layout.context.k // 2 * line_bytes
-        target = e.context_address + block.start * stride
+        stride = e.layout.context.lines * line_bytes
+        target = e.scratch["context"] + block.start * stride
         strides = {"rows": len(block), "dram_stride": stride, "scratchpad_stride": panel_lines}
         name = f"context.head{head}"
         e.store(name, target + head * head_lines * line_bytes, base, head_lines, **strides)

@@ -1,45 +1,70 @@
 """What the emitters of the operations share: the growing command list and where things are."""
 
+from collections import deque
+
 from bertha.compiler.emit.weights import WeightStream
-from bertha.compiler.layout.panels import panel_count
+from bertha.compiler.layout.model import Source
 from bertha.compiler.program import Command, Work
-from bertha.rtl.isa import Opcode
+from bertha.rtl.isa import Opcode, Wide
 
 __all__ = ["Emitter"]
 
 
 class Emitter:
-    """Collects the commands of one layer, without semaphores.
+    """Collects the commands of a program, without semaphores.
 
     Parameters
     ----------
     config : Config
-    layout : LayerLayout
+    layout : ModelLayout
     plan : Plan
-    name : str
-        First part of every operation's name.
-    context_address : int, optional
-        First byte of DRAM for the context panels, if they don't stay in the scratchpad.
+    names : list of str
+        First part of the operations' names, by layer.
+    keys : list of range
+        Key panels that each row panel meets.
+    scratch : dict of str to int
+        First byte of DRAM of "context", "x8" and "x16", where the plan has them there.
+
+    Attributes
+    ----------
+    number : int
+        The layer whose commands are written.
+    layout, layer : LayerLayout, QuantizedLayer
+        Of that layer.
     """
 
-    def __init__(self, config, layout, plan, name, context_address=None):
-        self.config, self.layout, self.plan = config, layout, plan
-        self.layer, self.seq = layout.layer, layout.seq
+    def __init__(self, config, layout, plan, names, *, keys, scratch):
+        self.config, self.model, self.plan = config, layout, plan
+        self.seq, self.panels = layout.seq, layout.panels
         self.n = config.array_n
-        self.panels = panel_count(self.seq, self.n)
-        self.context_address = context_address
+        self.keys, self.scratch = keys, scratch
         self.commands = []
-        self._name = name
+        self.later = deque()  # loads that nothing waits for soon, as functions
+        self._names = names
         first, lines = plan.buffers["ring"]
         self.weights = WeightStream(self._weight_order(), first=first, lines=lines, load=self._load_weights)
+        self.begin(0)
+
+    def begin(self, number) -> None:
+        """What follows belongs to layer `number`."""
+        self.number = number
+        self.layout = self.model.layers[number]
+        self.layer = self.layout.layer
+        self._name = self._names[number]
+
+    @property
+    def is_last(self) -> bool:
+        """Whether no layer follows."""
+        return self.number + 1 == len(self.model.layers)
 
     def _weight_order(self):
-        layout = self.layout
         order = []
-        for head in range(self.layer.heads):
-            order += [*layout.query[head], *layout.key[head], *layout.value[head]]
-        for _ in self.plan.blocks:
-            order += [*layout.output, *layout.intermediate, *layout.down]
+        for layout in self.model.layers:
+            for head in range(layout.layer.heads):
+                for _ in self.plan.x_blocks:
+                    order += [*layout.query[head], *layout.key[head], *layout.value[head]]
+            for _ in self.plan.blocks:
+                order += [*layout.output, *layout.intermediate, *layout.down]
         return order
 
     def add(self, opcode, operation, *, work=(), residue_words=(), **fields) -> None:
@@ -78,6 +103,19 @@ class Emitter:
         )
         self.commands[-1].dram_bytes = rows * lines * self.config.line_bytes
 
+    def later_loads(self, emit) -> None:
+        """Keep what `emit` adds for `emit_later`, command by command."""
+        before = len(self.commands)
+        emit()
+        commands = self.commands[before:]
+        del self.commands[before:]
+        self.later.extend(commands)
+
+    def emit_later(self, count=None) -> None:
+        """Add the next `count` commands that were kept, or all."""
+        for _ in range(len(self.later) if count is None else min(count, len(self.later))):
+            self.commands.append(self.later.popleft())
+
     def tokens(self, panel) -> range:
         """Tokens of a row panel, as a range."""
         return range(panel * self.n, min((panel + 1) * self.n, self.seq))
@@ -86,24 +124,30 @@ class Emitter:
         """`Work` of tiles that have a row panel each, from `panels`."""
         return [Work(int(each), self.tokens(panel), keys) for panel in panels]
 
+    def wide_operand(self, order, which=Wide.A) -> dict:
+        """Fields of a GEMM that reads an operand of this order as A or B."""
+        return {"wide": which, "low_offset": order.extra_lines} if order.wide else {}
+
     def load_residual(self, number) -> None:
         """Load the int16 layer input of block `number`, panel by panel."""
+        given = self.number == 0 and self.model.source != Source.EMBEDDINGS
+        source = self.model.x16.address if given else self.scratch["x16"]
         lines = self.layer.hidden
         for place, panel in enumerate(self.plan.blocks[number]):
             self.load(
                 f"residual.panel{panel}",
-                self.layout.x16.address + panel * lines * self.config.line_bytes,
+                source + panel * lines * self.config.line_bytes,
                 self.residual_line(number) + place * lines,
                 lines,
             )
 
     def load_context(self, number) -> None:
         """Load the context panels of block `number`, which were stored head by head."""
-        lines = self.layout.context.k // 2
+        lines = self.layout.context.lines
         for place, panel in enumerate(self.plan.blocks[number]):
             self.load(
                 f"context.panel{panel}",
-                self.context_address + panel * lines * self.config.line_bytes,
+                self.scratch["context"] + panel * lines * self.config.line_bytes,
                 self.plan.line("context_block") + place * lines,
                 lines,
             )
@@ -111,12 +155,51 @@ class Emitter:
     def residual_line(self, number) -> int:
         """First line of the int16 panels of block `number`."""
         size = len(self.plan.blocks[0]) * self.layer.hidden
-        return self.plan.line("residual") + (number % self.plan.residual_sets) * size
+        return self.plan.line("residual") + (number % self.plan.choice.residual_sets) * size
 
     def load_norms(self) -> None:
         """Load the norm records of both LayerNorms."""
         self.load_region("attention_norm.records", self.layout.attention_norm, "attention_norm")
         self.load_region("output_norm.records", self.layout.output_norm, "output_norm")
+
+    def x_line(self, panel, unit=0) -> int:
+        """First line of a row panel of the projections' operand, in the `unit`-th block that is loaded."""
+        blocks = self.plan.x_blocks
+        place = (unit % self.plan.choice.x_sets) * len(blocks[0]) + panel - blocks[unit % len(blocks)].start
+        return self.plan.line("x8") + place * self.layout.x.lines
+
+    def operand_address(self, panel) -> int:
+        """First byte in DRAM of a row panel of the projections' operand."""
+        given = self.number == 0 and self.model.source == Source.OPERANDS
+        source = self.model.x8.address if given else self.scratch["x8"]
+        return source + panel * self.layout.x.lines * self.config.line_bytes
+
+    def load_operand(self, panel) -> None:
+        """Load a row panel of the projections' operand."""
+        line = self.x_line(panel)
+        self.load(f"x8.panel{panel}", self.operand_address(panel), line, self.layout.x.lines)
+
+    def load_operand_block(self, panels, unit) -> None:
+        """Load row panels (a range) of the projections' operand, the `unit`-th block that is loaded, at once."""
+        first = panels.start
+        lines = len(panels) * self.layout.x.lines
+        self.load(f"x8.panel{first}", self.operand_address(first), self.x_line(first, unit), lines)
+
+    def slot(self, panel, block, place) -> int:
+        """Row slot of a row panel of `block` of `Plan.attention_blocks`, in set `place` of its buffers."""
+        if self.plan.own_slots:
+            return panel
+        return place * len(self.plan.attention_blocks[0]) + panel - block.start
+
+    def load_ranges(self, panels, block, place) -> None:
+        """The ranges of row panels into their slots."""
+        for panel in panels:
+            self.add(
+                Opcode.RANGES,
+                "ranges",
+                src_addr=self.plan.line("ranges") + 2 * panel,
+                slot=self.slot(panel, block, place),
+            )
 
     def _load_weights(self, panel, line):
         self.load(f"weights.{panel.name}", panel.address, line, panel.lines)

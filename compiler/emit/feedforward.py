@@ -13,12 +13,12 @@ __all__ = ["emit_feedforward"]
 
 
 def emit_feedforward(emitter) -> None:
-    """From the int8 context panels to the int16 layer output in DRAM."""
+    """From the context panels to the layer's output: the next layer's operand and int16 stream, or DRAM."""
     plan = emitter.plan
-    if not plan.early_residual:
+    if plan.choice.late_residual:
         emitter.load_residual(0)
         emitter.load_norms()
-    if plan.spill:
+    if plan.choice.spill:
         emitter.load_context(0)
     for number in range(len(plan.blocks)):
         _Block(emitter, number).run()
@@ -32,26 +32,25 @@ class _Block:
 
     def run(self):
         e, layout = self.e, self.e.layout
-        context_lines = layout.context.k // 2
-        if e.plan.spill:
+        context_lines = layout.context.lines
+        if e.plan.choice.spill:
             context = e.plan.line("context_block")
         else:
             context = e.plan.line("context") + self.block.start * context_lines
-        self._accumulate(
-            "output", layout.output, context, context_lines, e.layer.hidden, self._attention_norm
-        )
+        width = e.layer.heads * e.layer.head_dim
+        self._accumulate("output", layout.output, context, layout.context, width, self._attention_norm)
         following = self.number + 1 < len(e.plan.blocks)
-        if following and e.plan.residual_sets > 1:
+        if following and e.plan.choice.residual_sets > 1:
             e.load_residual(self.number + 1)
-        if following and e.plan.spill:
+        if following and e.plan.choice.spill:
             e.load_context(self.number + 1)
         self._intermediate()
         hidden = e.plan.line("hidden")
-        self._accumulate("down", layout.down, hidden, layout.hidden.k // 2, e.layer.ffn, self._output_norm)
-        if following and e.plan.residual_sets == 1:
+        self._accumulate("down", layout.down, hidden, layout.hidden, e.layer.ffn, self._output_norm)
+        if following and e.plan.choice.residual_sets == 1:
             e.load_residual(self.number + 1)
 
-    def _accumulate(self, operation, panels, operand, operand_lines, features, norm):
+    def _accumulate(self, operation, panels, operand, order, features, norm):
         """A linear layer added to the int16 panels in place, with their moments; then `norm` of each panel."""
         e, rows = self.e, len(self.block)
 
@@ -63,8 +62,8 @@ class _Block:
                 Opcode.GEMM,
                 operation,
                 work=e.work(range(start, start + count), panel.tile.columns * features),
-                a_addr=operand + row * operand_lines,
-                a_stride=operand_lines,
+                a_addr=operand + row * order.lines,
+                a_stride=order.lines,
                 b_addr=line,
                 k=panel.k,
                 count=count,
@@ -81,9 +80,10 @@ class _Block:
                 statistics_init=first,
                 slot=row,
                 slot_step=1,
+                **e.wide_operand(order),
             )
 
-        together = self._together(panels)
+        together = self._together(panels, 2 if order.wide else 1)
         alone = len(panels) - together
         for number in range(alone):
             tiles(number == 0, e.weights.take(), 0, rows)
@@ -101,31 +101,30 @@ class _Block:
         for _ in range(together):
             e.weights.release()
 
-    def _together(self, panels):
+    def _together(self, panels, passes):
         """Last weight panels to use together: their tiles of one row panel take as long as its LayerNorm."""
         e = self.e
         if len(self.block) == 1:
             return 1
-        wanted = -(-vector_cycles(Opcode.LAYERNORM, e.layer.hidden) // max(panels[0].k, e.n))
+        wanted = -(-vector_cycles(Opcode.LAYERNORM, e.layer.hidden) // (passes * max(panels[0].k, e.n)))
         room = e.plan.buffers["ring"][1] // panels[0].lines - 1  # one panel of what follows
         return max(1, min(wanted, room, len(panels)))
 
     def _intermediate(self):
         e = self.e
         order = e.layout.hidden
-        middle_lines, hidden_lines = e.layout.middle.k // 2, order.k // 2
+        middle_lines, hidden_lines = e.layout.middle.lines, order.lines
         hidden = e.plan.line("hidden")
         for _ in e.layout.intermediate:
             panel, line = e.weights.take()
             tile = panel.tile
-            residue = {}
-            if tile.residues:
-                residue = {
-                    "residue": 1,
-                    "residue_addr": hidden + tile.residue_first // 2,
-                    "residue_stride": hidden_lines,
-                    "residue_words": (tile.residues,) * len(self.block),
-                }
+            beside = {}
+            if order.wide or tile.residues:
+                beside = {"residue_addr": hidden + tile.residue_first // 2, "residue_stride": hidden_lines}
+            if order.wide:
+                beside["out_wide"] = 1
+            elif tile.residues:
+                beside |= {"residue": 1, "residue_words": (tile.residues,) * len(self.block)}
             e.add(
                 Opcode.GEMM,
                 "intermediate",
@@ -141,57 +140,66 @@ class _Block:
                 piecewise=1,
                 c_addr=hidden + tile.first // 2,
                 c_stride=hidden_lines,
-                **residue,
+                **beside,
+                **e.wide_operand(e.layout.middle),
             )
             e.weights.release()
 
     def _attention_norm(self, row):
-        """In place for the residual stream; int8 and residues for the FFN."""
-        e, norm = self.e, self.e.layer.attention_norm
-        order = e.layout.middle
-        residues = int(norm.residue.sum())
-        source = self.residual + row * e.layer.hidden
-        target = e.plan.line("middle") + row * order.k // 2
-        e.add(
-            Opcode.LAYERNORM,
-            "attention_norm",
-            residue_words=(residues,),
-            write16=1,
-            write8=1,
-            residue=residues > 0,
-            src_addr=source,
-            slot=row,
-            dst16_addr=source,
-            dst8_addr=target,
-            residue_addr=target + order.words // 2 if residues else 0,
-            words=e.layer.hidden,
-            gamma_shift=norm.gamma_shift,
-            mult_shift=norm.mult_shift,
-            param_addr=e.plan.line("attention_norm"),
-            epsilon=norm.epsilon,
-        )
+        """In place for the residual stream; the operand of the FFN."""
+        e = self.e
+        target = e.plan.line("middle") + row * e.layout.middle.lines
+        self._norm("attention_norm", e.layer.attention_norm, row, target, e.layout.middle)
 
     def _output_norm(self, row):
-        """In place, then to DRAM."""
-        e, norm = self.e, self.e.layer.output_norm
-        lines = e.layer.hidden
-        panel = self.block.start + row
+        """In place for the residual stream, and the operand of the next layer; to DRAM what doesn't stay."""
+        e, choice = self.e, self.e.plan.choice
+        lines, panel = e.layer.hidden, self.block.start + row
         source = self.residual + row * lines
+        if e.is_last:
+            self._norm("output_norm", e.layer.output_norm, row)
+            address = e.model.output16.address + panel * lines * e.config.line_bytes
+            e.store(f"output.panel{panel}", address, source, lines)
+            return
+        order = e.model.layers[e.number + 1].x
+        if choice.keeps_operand:
+            target = e.plan.line("x8") + panel * order.lines
+        else:
+            target = e.plan.line("middle") + row * order.lines
+        self._norm("output_norm", e.layer.output_norm, row, target, order)
+        if not choice.keeps_operand:
+            address = e.scratch["x8"] + panel * order.lines * e.config.line_bytes
+            e.store(f"x8.panel{panel}", address, target, order.lines)
+        if not choice.keeps_stream:
+            address = e.scratch["x16"] + panel * lines * e.config.line_bytes
+            e.store(f"output.panel{panel}", address, source, lines)
+
+    def _norm(self, name, norm, row, target=None, order=None):
+        """LayerNorm of an int16 panel in place; with `target`, also the operand of this order."""
+        e = self.e
+        source = self.residual + row * e.layer.hidden
+        operand = {}
+        if target is not None:
+            residues = 0 if norm.wide else int(norm.residue.sum())
+            operand = {
+                "write8": 1,
+                "dst8_addr": target,
+                "residue": residues > 0,
+                "wide": norm.wide,
+                "residue_addr": target + order.extra_lines if residues or norm.wide else 0,
+                "mult_shift": norm.mult_shift,
+                "residue_words": (residues,),
+            }
         e.add(
             Opcode.LAYERNORM,
-            "output_norm",
+            name,
             write16=1,
             src_addr=source,
             slot=row,
             dst16_addr=source,
-            words=lines,
+            words=e.layer.hidden,
             gamma_shift=norm.gamma_shift,
-            param_addr=e.plan.line("output_norm"),
+            param_addr=e.plan.line(name),
             epsilon=norm.epsilon,
-        )
-        e.store(
-            f"output.panel{panel}",
-            e.layout.output16.address + panel * lines * e.config.line_bytes,
-            source,
-            lines,
+            **operand,
         )

@@ -34,32 +34,31 @@ class History:
     """
 
     def __init__(self, sizes):
-        self._written = {name: np.zeros((len(ENGINES), size), np.int32) for name, size in sizes.items()}
-        self._read = {name: np.zeros((COMPONENTS, size), np.int32) for name, size in sizes.items()}
+        # Rows: the last writer of each engine, then the last reader of each component.
+        rows = len(ENGINES) + COMPONENTS
+        self._last = {name: np.zeros((rows, size), np.int32) for name, size in sizes.items()}
 
     def required(self, access, engine) -> np.ndarray:
-        """The clock that `access` needs, and that of the writers alone.
+        """The clock that `access` needs.
 
         Statistics that the GEMM engine continues are its own, in order, and need nothing from it.
         """
-        needed = np.zeros(COMPONENTS, np.int32)
-        place = slice(access.first, access.end)
-        needed[: len(ENGINES)] = self._written[access.space][:, place].max(axis=1, initial=0)
+        last = self._last[access.space]
         if access.write:
-            np.maximum(needed, self._read[access.space][:, place].max(axis=1, initial=0), out=needed)
+            found = np.maximum.reduce(last[:, access.first : access.end], axis=1, initial=0)
+            needed = found[len(ENGINES) :]
+        else:
+            found = np.maximum.reduce(last[: len(ENGINES), access.first : access.end], axis=1, initial=0)
+            needed = np.zeros(COMPONENTS, np.int32)
+        writers = needed[: len(ENGINES)]
+        np.maximum(writers, found[: len(ENGINES)], out=writers)
         if access.space == Space.STATISTICS and engine == Engine.GEMM:
             needed[component_of(Engine.GEMM)] = needed[OPERANDS] = 0
         return needed
 
     def record(self, access, engine, number) -> None:
         """Tile `number` of `engine` does `access`."""
-        place = slice(access.first, access.end)
-        if access.write:
-            self._written[access.space][component_of(engine), place] = number + 1
-        else:
-            component = OPERANDS if access.operand else component_of(engine)
-            self._read[access.space][component, place] = number + 1
-
-    def written(self, access) -> np.ndarray:
-        """For each place of an access, whether anything has written it."""
-        return self._written[access.space][:, access.first : access.end].any(axis=0)
+        row = component_of(engine)
+        if not access.write:
+            row = len(ENGINES) + (OPERANDS if access.operand else row)
+        self._last[access.space][row, access.first : access.end] = number + 1

@@ -1,4 +1,4 @@
-"""The DRAM image of a layer: where inputs, weights, parameters and the output lie."""
+"""The DRAM image of a layer: where weights and parameters lie."""
 
 from dataclasses import dataclass
 
@@ -6,15 +6,8 @@ import numpy as np
 
 from bertha.compiler.hazards.accesses import RECORD_LINES
 from bertha.compiler.layout.order import expand, pass_order, tiled_order
-from bertha.compiler.layout.panels import even, pack, panel_count
-from bertha.compiler.layout.records import (
-    column_records,
-    exp2_table,
-    factor_records,
-    norm_records,
-    piecewise_table,
-)
-from bertha.compiler.program import Operand
+from bertha.compiler.layout.panels import even, pack
+from bertha.compiler.layout.records import column_records, factor_records, norm_records, piecewise_table
 from bertha.rtl.isa import MAXIMUM_WORDS
 
 __all__ = ["Image", "LayerLayout", "Region", "WeightPanel"]
@@ -86,36 +79,29 @@ class LayerLayout:
     query, key, value : lists of lists of WeightPanel
         By head.
     output, intermediate, down : lists of WeightPanel
-    attention_norm, output_norm, exp2, piecewise, context_records : Region
+    attention_norm, output_norm, piecewise, context_records : Region
     context_record : dict
         Line of the column records of a context tile that has flagged columns, counted from the first line of
         `context_records`, by tile number.
     stage_lines : int
-        Lines of a row panel's context of one head, residues included, at most.
-    x16, x8, output16 : Operand
-    mask_address : int
+        Lines of a row panel's context of one head, residues or low plane included, at most.
     """
 
-    def __init__(self, layer, config, *, seq, image):
+    def __init__(self, layer, config, *, image):
         _check_layer(layer)
-        self.layer, self.seq, self._n = layer, seq, config.array_n
+        self.layer, self._n = layer, config.array_n
         n = self._n
-        # The order of DRAM follows the order of use, apart from what the host fills.
-        self.x = pass_order(layer.input_quantize.residue)
-        heads = np.arange(layer.hidden).reshape(layer.heads, layer.head_dim)
-        plain = np.zeros(layer.hidden, dtype=bool)
-        self.context = tiled_order(heads, layer.context_residue, n)
+        width = layer.heads * layer.head_dim
+        # The order of DRAM follows the order of use.
+        self.x = pass_order(layer.input_quantize.residue, wide=layer.input_quantize.wide)
+        heads = np.arange(width).reshape(layer.heads, layer.head_dim)
+        plain = np.zeros(max(width, layer.hidden), dtype=bool)
+        self.context = tiled_order(heads, layer.context_residue, n, wide=layer.context_wide)
         self.stage_lines = max(self.head_context(head)[1] for head in range(layer.heads))
-        self.middle = pass_order(layer.attention_norm.residue)
-        self.hidden = tiled_order([np.arange(layer.ffn)], layer.hidden_residue, n)
+        self.middle = pass_order(layer.attention_norm.residue, wide=layer.attention_norm.wide)
+        self.hidden = tiled_order([np.arange(layer.ffn)], layer.hidden_residue, n, wide=layer.hidden_wide)
         projected = tiled_order(heads, plain, n)
         stream = tiled_order([np.arange(layer.hidden)], plain, n)
-
-        residues = int(np.count_nonzero(layer.input_quantize.residue))
-        self.x8 = self._operand(image, layer.hidden + residues, "int8")
-        self.x16 = self._operand(image, layer.hidden, "int16")
-        self.mask_address = image.reserve(panel_count(seq, n) * n * 8)
-        self.mask_lines = panel_count(seq, n) * 4
 
         by_head = {
             name: self._panels(image, name, linear, self.x, order, factors=factors)
@@ -135,7 +121,6 @@ class LayerLayout:
 
         self.attention_norm = image.place(norm_records(layer.attention_norm))
         self.output_norm = image.place(norm_records(layer.output_norm))
-        self.exp2 = image.place(exp2_table())
         self.piecewise = image.place(piecewise_table(layer.gelu_base, layer.gelu_slope))
         flagged = [number for number, tile in enumerate(self.context.tiles) if tile.residues]
         self.context_record = {number: place * RECORD_LINES for place, number in enumerate(flagged)}
@@ -145,18 +130,14 @@ class LayerLayout:
                 for number in flagged
             )
         )
-        self.output16 = self._operand(image, layer.hidden, "int16")
 
     def head_context(self, head) -> tuple[int, int]:
-        """First residue word of a head's context, and its lines: features, then residues."""
+        """First residue (or low) word of a head's context, and its lines in all."""
         tiles = [tile for tile in self.context.tiles if tile.group == head]
+        if self.context.wide:
+            return tiles[0].residue_first, self.layer.head_dim
         residues = sum(even(tile.residues) for tile in tiles)
         return tiles[0].residue_first, (self.layer.head_dim + residues) // 2
-
-    def _operand(self, image, words, dtype):
-        operand = Operand(address=0, rows=self.seq, words=words, dtype=dtype)
-        address = image.reserve(operand.nbytes(self._n))
-        return Operand(address=address, rows=self.seq, words=words, dtype=dtype)
 
     def _panels(self, image, name, linear, source, result, *, factors=False):
         n = self._n
@@ -191,14 +172,12 @@ class LayerLayout:
 
 
 def _check_layer(layer):
-    if layer.heads * layer.head_dim != layer.hidden:
-        raise ValueError(
-            f"hidden must be heads * head_dim = {layer.heads * layer.head_dim}, not {layer.hidden}"
-        )
     if layer.head_dim % 2 or layer.head_dim < 2:
         raise ValueError(f"head_dim must be an even number, not {layer.head_dim}")
-    if layer.hidden > MAXIMUM_WORDS:
-        raise ValueError(f"hidden must be {MAXIMUM_WORDS} at most (LAYERNORM), not {layer.hidden}")
+    if layer.hidden > MAXIMUM_WORDS or layer.hidden % 2:
+        raise ValueError(
+            f"hidden must be an even number up to {MAXIMUM_WORDS} (LAYERNORM), not {layer.hidden}"
+        )
     value = layer.value
     if np.any(np.asarray(value.post_shift) != 0) or np.any(np.asarray(value.bias) != 0):
         raise ValueError("value must have neither bias nor post_shift: it is scaled by row factors")

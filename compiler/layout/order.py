@@ -4,6 +4,8 @@ The residue words of one LAYERNORM pass, or of one GEMM tile, are packed togethe
 so what a GEMM's weights have to look like depends on how its operand was produced. Where the order of features
 is free (FFN neurons; the dimensions of a head), flagged features come first: they then share a tile and cost
 one padding word at most.
+
+A wide operand has two planes of the same words, the high bytes before the low ones, and no residues.
 """
 
 from dataclasses import dataclass
@@ -22,7 +24,8 @@ class Tile:
     """Words `first` to `first + columns` of an operand, written by one GEMM tile.
 
     `group` is the head (0 for the FFN), `features` the features in word order (-1: padding), `residues` how many
-    of them, from the first on, have a residue word, and `residue_first` is the first residue word.
+    of them, from the first on, have a residue word, and `residue_first` is the first residue word, or the first
+    word in the low plane of a wide operand.
     """
 
     group: int
@@ -35,7 +38,7 @@ class Tile:
 
 @dataclass(frozen=True)
 class KOrder:
-    """What each word of an operand holds.
+    """What each word of an operand's (high) plane holds.
 
     Attributes
     ----------
@@ -47,22 +50,35 @@ class KOrder:
         How it is produced, if tile by tile.
     words : int
         Feature words, which come first.
+    wide : bool
+        Whether there is a low plane too.
     """
 
     feature: np.ndarray
     kind: np.ndarray
     words: int
     tiles: tuple = ()
+    wide: bool = False
 
     @property
     def k(self) -> int:
-        """Words in all, an even number."""
+        """Words of a plane, an even number."""
         return len(self.feature)
 
+    @property
+    def lines(self) -> int:
+        """Lines of a panel, all planes."""
+        return self.k // 2 * (2 if self.wide else 1)
 
-def pass_order(residue) -> KOrder:
+    @property
+    def extra_lines(self) -> int:
+        """Lines from a panel's first to its residues, or to its low plane."""
+        return self.words // 2
+
+
+def pass_order(residue, *, wide=False) -> KOrder:
     """Order of an operand that one pass writes: all features, then the residues of the flagged ones."""
-    residue = np.asarray(residue, dtype=bool)
+    residue = np.asarray(residue, dtype=bool) & (not wide)
     flagged = np.flatnonzero(residue)
     words = even(len(residue))
     feature = np.full(words + even(len(flagged)), -1)
@@ -70,12 +86,12 @@ def pass_order(residue) -> KOrder:
     feature[: len(residue)], kind[: len(residue)] = np.arange(len(residue)), FEATURE
     place = slice(words, words + len(flagged))
     feature[place], kind[place] = flagged, RESIDUE
-    return KOrder(feature, kind, words)
+    return KOrder(feature, kind, words, wide=wide)
 
 
-def tiled_order(groups, residue, n) -> KOrder:
+def tiled_order(groups, residue, n, *, wide=False) -> KOrder:
     """Order of an operand that GEMM tiles of up to `n` columns write, group after group of features."""
-    residue = np.asarray(residue, dtype=bool)
+    residue = np.asarray(residue, dtype=bool) & (not wide)
     places, first = [], 0
     for group, members in enumerate(groups):
         members = np.asarray(members)
@@ -92,14 +108,17 @@ def tiled_order(groups, residue, n) -> KOrder:
     kind = [np.where(features >= 0, FEATURE, ZERO) for features in feature]
     tiles = []
     for group, place, features, count in places:
-        tiles.append(Tile(group, place, len(features), features, count, first))
+        low = words + place
+        tiles.append(Tile(group, place, len(features), features, count, low if wide else first))
         if count:
             padded = np.full(even(count), -1)
             padded[:count] = features[:count]
             feature.append(padded)
             kind.append(np.where(padded >= 0, RESIDUE, ZERO))
             first += len(padded)
-    return KOrder(np.concatenate(feature), np.concatenate(kind), words, tuple(tiles))
+    if not feature:
+        return KOrder(np.full(0, -1), np.full(0, ZERO), 0, (), wide)
+    return KOrder(np.concatenate(feature), np.concatenate(kind), words, tuple(tiles), wide)
 
 
 def expand(linear, order, name) -> np.ndarray:

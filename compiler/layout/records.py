@@ -16,6 +16,7 @@ from bertha.rtl.isa import (
 
 __all__ = [
     "COLUMN_RECORD_BYTES",
+    "RANGE_RECORD_BYTES",
     "column_records",
     "exp2_table",
     "factor_records",
@@ -35,6 +36,7 @@ def record_bytes(record) -> int:
 
 
 COLUMN_RECORD_BYTES = record_bytes(ColumnRecord)
+RANGE_RECORD_BYTES = record_bytes(RangeRecord)
 
 
 def pack_records(record, count, **fields) -> bytes:

@@ -1,76 +1,170 @@
 """What a plan keeps in the scratchpad: the size and the lifetime of every buffer, and a place for each."""
 
-from bertha.compiler.layout.panels import even, panel_count
+from bertha.compiler.layout.panels import even
 
-__all__ = ["STAGE_SETS", "START_PANELS", "buffers_of", "first_fit", "tiles_of_head"]
+__all__ = [
+    "ALL",
+    "EMBEDDING_PANELS",
+    "STAGE_SETS",
+    "Sizes",
+    "START_PANELS",
+    "buffers_of",
+    "first_fit",
+    "least_lines",
+    "start_panels",
+    "tiles_of_head",
+]
 
-PHASES = 4
+START, ATTENTION, OUTPUT, FFN1, FFN2 = (1 << phase for phase in range(5))
+"""Phases: the start, when the input arrives; then, in every layer, attention, the output projection, and the two
+halves of the FFN. A lifetime is a sum of phases."""
+ALL = START + ATTENTION + OUTPUT + FFN1 + FFN2
+
 STAGE_SETS = 2  # of a head's context on its way to DRAM
-START_PANELS = 3  # weight panels that meet the activations one by one at the start
+START_PANELS = 8  # weight panels, at most, that meet the activations one by one at the start
+EMBEDDING_PANELS = 3  # row panels of the input on their way through the first LayerNorm
 
 
 def tiles_of_head(layout) -> int:
-    """Most panels of dimensions that a head has."""
-    return max(len(head) for head in layout.value)
+    """Most panels of dimensions that a head of a `ModelLayout` has."""
+    return max(len(head) for layer in layout.layers for head in layer.value)
 
 
-def buffers_of(
-    layout, config, *, attention_panels, residual_panels, block_panels, ring, sharing, spill
-) -> dict[str, tuple[int, int, int]]:
-    """Lines and live phases of every buffer, by name."""
-    n = config.array_n
-    panels = panel_count(layout.seq, n)
-    keys = even(layout.seq)
-    head_words = layout.layer.head_dim
-    hidden_words = even(layout.layer.hidden)
-    weights = [*layout.output, *layout.intermediate, *layout.down, *layout.query[0], *layout.value[0]]
-    largest = max(panel.lines for panel in weights)
-    first_head = [*layout.query[0], *layout.key[0]]
-    start = sum(panel.lines for panel in first_head[:START_PANELS])
-    ring_lines = max(ring * largest, start if ring > 1 else 0)
-    ends = {0: (0, 0, 0), 1: (1, 0, 1), 2: (2, 1, 1)}[sharing]
-    hidden_from, residual_from, middle_from = ends
-    attention_end = PHASES if sharing == 0 else 1
-    middle_end, context_end = (PHASES, PHASES) if sharing == 0 else (3, 2)
-    split = block_panels < panels
-    if spill:
-        stage = STAGE_SETS * attention_panels * layout.stage_lines
+def start_panels(layer) -> list:
+    """Weight panels of a `LayerLayout` that may meet the activations one by one at the start."""
+    return [*layer.query[0], *layer.key[0], *layer.value[0]][:START_PANELS]
+
+
+class Sizes:
+    """Lines of what a plan may keep, of the layer that needs the most.
+
+    Parameters
+    ----------
+    layout : ModelLayout
+    n : int
+        Lanes.
+    """
+
+    def __init__(self, layout, n):
+        layers = self._layers = layout.layers
+        self.panels, self.several = layout.panels, len(layers) > 1
+        self.hidden = layers[0].layer.hidden
+        self.head = self._most(lambda layer: layer.layer.head_dim) // 2
+        self.x = self._most(lambda layer: layer.x.lines)
+        self.middle = self._most(lambda layer: layer.middle.lines)
+        self.hidden_operand = self._most(lambda layer: layer.hidden.lines)
+        self.context = self._most(lambda layer: layer.context.lines)
+        self.stage = self._most(lambda layer: layer.stage_lines)
+        self.weights = self._most(_largest_weights)
+        self.start = sum(panel.lines for panel in start_panels(layers[0]))
+        self.scores, self.probabilities = layout.panels * n, even(layout.seq) // 2
+        self.value = tiles_of_head(layout) * layout.panels * n // 2
+        self.ranges, self.mask, self.exp2 = layout.range_lines, layout.mask_lines, layout.exp2.lines
+        self.context_records = self._most(lambda layer: layer.context_records.lines)
+        self.piecewise = self._most(lambda layer: layer.piecewise.lines)
+        self.norm = layers[0].attention_norm.lines
+        self.first_records = None if layout.first_norm is None else layout.first_records.lines
+        self.zeros = layout.zeros.lines
+
+    def _most(self, size):
+        return max(size(layer) for layer in self._layers)
+
+
+def _largest_weights(layer):
+    panels = [*layer.output, *layer.intermediate, *layer.down, *layer.query[0], *layer.value[0]]
+    return max(panel.lines for panel in panels)
+
+
+def buffers_of(sizes, choice) -> dict[str, tuple[int, int]]:
+    """Lines and lifetime of every buffer, by name.
+
+    Parameters
+    ----------
+    sizes : Sizes
+    choice : bertha.compiler.plan.plan.Choice
+    """
+    panels = sizes.panels
+    rows, split = choice.block_panels(panels), choice.parts > 1
+    score_panels = choice.score_sets * choice.attention_panels(panels)
+    start = sizes.start if choice.ring > 1 else 0
+
+    def living(phases):
+        return phases if choice.sharing else ALL
+
+    attention = living(START + ATTENTION)
+    rest = OUTPUT + FFN1 + FFN2
+    if choice.spill:
+        stage = STAGE_SETS * score_panels * sizes.stage
         context = {
-            "context": (stage, 0, attention_end),
-            "context_block": (block_panels * layout.context.k // 2, 1, PHASES if split else context_end),
+            "context": (stage, attention),
+            "context_block": (rows * sizes.context, living(rest if split else OUTPUT)),
         }
     else:
-        lines = panels * layout.context.k // 2
-        context = {"context": (lines, 0, PHASES if split else context_end)}
+        lifetime = START + ATTENTION + (rest if split else OUTPUT)
+        context = {"context": (panels * sizes.context, living(lifetime))}
+    keeps = choice.keeps_operand
+    operand = START + ATTENTION + ((rest if split else FFN2) if keeps else 0)
+    # What LayerNorm writes on its way to DRAM lies where the FFN's operand was.
+    staged = sizes.several and not keeps
+    middle = rest if split or staged else OUTPUT + FFN1
+    hidden = FFN1 + FFN2 if choice.sharing == 2 and not split else rest
     return {
         **context,
-        "ring": (ring_lines, 0, PHASES),
-        "x8": (panels * layout.x.k // 2, 0, attention_end),
-        "query": (panels * head_words // 2, 0, attention_end),
-        "key": (panels * head_words // 2, 0, attention_end),
-        "value": (tiles_of_head(layout) * panels * n // 2, 0, attention_end),
-        "scores": (attention_panels * panels * n, 0, attention_end),
-        "probabilities": (attention_panels * keys // 2, 0, attention_end),
-        "mask": (layout.mask_lines, 0, attention_end),
-        "context_records": (layout.context_records.lines, 0, attention_end),
-        "exp2": (layout.exp2.lines, 0, attention_end),
-        "piecewise": (layout.piecewise.lines, 0, attention_end),
-        "residual": (residual_panels * hidden_words, residual_from, PHASES),
-        "attention_norm": (layout.attention_norm.lines, residual_from, PHASES),
-        "output_norm": (layout.output_norm.lines, residual_from, PHASES),
-        "middle": (block_panels * layout.middle.k // 2, min(middle_from, 1), PHASES if split else middle_end),
-        "hidden": (block_panels * layout.hidden.k // 2, 1 if split and sharing else hidden_from, PHASES),
+        "ring": (max(choice.ring * sizes.weights, start), ALL),
+        "x8": (choice.x_sets * choice.x_panels(panels) * sizes.x, living(operand)),
+        "query": (panels * sizes.head, attention),
+        "key": (panels * sizes.head, attention),
+        "value": (sizes.value, attention),
+        "scores": (score_panels * sizes.scores, living(ATTENTION)),
+        "probabilities": (score_panels * sizes.probabilities, living(ATTENTION)),
+        "ranges": (sizes.ranges, ALL),
+        "mask": (sizes.mask, ALL),
+        "context_records": (sizes.context_records, attention),
+        "exp2": (sizes.exp2, attention),
+        "piecewise": (sizes.piecewise, attention),
+        "residual": (
+            rows * choice.residual_sets * sizes.hidden,
+            ALL if choice.keeps_stream else living(rest + (0 if choice.late_residual else ATTENTION)),
+        ),
+        "attention_norm": (sizes.norm, living(rest + (0 if choice.late_residual else ATTENTION))),
+        "output_norm": (sizes.norm, living(rest + (0 if choice.late_residual else ATTENTION))),
+        "middle": (rows * max(sizes.middle, sizes.x if staged else 0), living(middle)),
+        "hidden": (rows * sizes.hidden_operand, living(hidden)),
+        **_start_buffers(sizes, choice, living(START)),
     }
 
 
+def _start_buffers(sizes, choice, lifetime):
+    if sizes.first_records is None:
+        return {}
+    stream = 0 if choice.keeps_stream else EMBEDDING_PANELS * sizes.hidden
+    operand = 0 if choice.x_parts == 1 else EMBEDDING_PANELS * sizes.x
+    return {
+        "first_records": (sizes.first_records, lifetime),
+        "zeros": (sizes.zeros, lifetime),
+        "first_stream": (stream, lifetime),
+        "first_operand": (operand, lifetime),
+    }
+
+
+def least_lines(wanted) -> int:
+    """Lines that buffers need at least: those of the phase in which most are alive."""
+    alive = dict.fromkeys((START, ATTENTION, OUTPUT, FFN1, FFN2), 0)
+    for lines, lifetime in wanted.values():
+        for phase in alive:
+            if lifetime & phase:
+                alive[phase] += lines
+    return max(alive.values())
+
+
 def first_fit(wanted) -> tuple[dict[str, tuple[int, int]], int]:
-    """Places buffers, the largest first, each at the lowest line where nothing of its phases lies."""
+    """Places buffers, the largest first, each at the lowest line where nothing lies that lives with it."""
     placed = {}
-    for name, (lines, start, end) in sorted(wanted.items(), key=lambda item: -item[1][0]):
+    for name, (lines, lifetime) in sorted(wanted.items(), key=lambda item: -item[1][0]):
         others = sorted(
             (placed[other][0], placed[other][0] + wanted[other][0])
             for other in placed
-            if wanted[other][1] < end and start < wanted[other][2]
+            if wanted[other][1] & lifetime
         )
         line = 0
         for low, high in others:

@@ -1,54 +1,115 @@
 """Where everything lies in the scratchpad: lifetimes, first fit, and what is done in blocks when it is small.
 
-Phases: 0 attention, 1 output projection, 2 and 3 the two halves of the FFN. Buffers that are never live in one
-phase may share lines. Plans are tried in the order of the cycles that they are estimated to lose.
+One plan serves all layers of a program. Plans are tried in the order of the cycles that they are estimated to lose.
 """
 
 from dataclasses import dataclass
-from itertools import product
 
-from bertha.compiler.layout.panels import panel_count
-from bertha.compiler.plan.buffers import buffers_of, first_fit, tiles_of_head
+from bertha.compiler.plan.buffers import Sizes, buffers_of, first_fit, least_lines, tiles_of_head
 
-__all__ = ["Plan", "make_plan"]
+__all__ = ["Choice", "Plan", "make_plan"]
 
 RING_PANELS = (4, 3, 2, 1)  # rings to try, in panels of the largest size
 
 
 @dataclass(frozen=True, kw_only=True)
-class Plan:
-    """One way to fit a layer into a configuration.
+class Choice:
+    """What a plan decides.
 
     Attributes
     ----------
-    buffers : dict
-        (first line, lines) by name.
-    attention_blocks, blocks : list of range
-        Row panels whose scores, and whose output projection and FFN, are done together.
-    score_sets, residual_sets, factor_sets : int
-        Copies of the score and probability buffers, of the residual buffer, and of the slots of a head's row
-        factors.
-    early_residual : bool
-        The residual's first block and the norm records are loaded while attention runs.
+    x_parts, attention_parts, parts : int
+        Blocks of row panels that are projected, whose scores are computed, and whose output projection and FFN
+        are computed together.
+    residual_sets : int
+        Copies of the residual buffer, 2 where the next block's is loaded ahead.
+    ring : int
+        Weight panels of the largest size that the ring holds.
+    sharing : int
+        0: no two buffers share lines. 1: those that are never alive together may. 2: and the residual stream and
+        the norm records are loaded after attention.
     spill : bool
         Context goes to DRAM head by head, and comes back block by block.
+    keeps_operand, keeps_stream : bool
+        The int8 operand, and the int16 stream, of the next layer stay in the scratchpad.
     """
 
+    x_parts: int = 1
+    attention_parts: int = 1
+    parts: int = 1
+    residual_sets: int = 1
+    ring: int = 1
+    sharing: int = 1
+    spill: bool = False
+    keeps_operand: bool = False
+    keeps_stream: bool = False
+
+    @property
+    def score_sets(self) -> int:
+        """Copies of the score and probability buffers."""
+        return 2 if self.attention_parts > 1 else 1
+
+    @property
+    def x_sets(self) -> int:
+        """Copies of the buffer of operands that are projected."""
+        return 2 if self.x_parts > 1 else 1
+
+    @property
+    def late_residual(self) -> bool:
+        """Whether the residual stream and the norm records are loaded after attention."""
+        return self.sharing == 2
+
+    def block_panels(self, panels) -> int:
+        """Row panels of a block."""
+        return -(-panels // self.parts)
+
+    def attention_panels(self, panels) -> int:
+        """Row panels whose scores are computed together."""
+        return -(-panels // self.attention_parts)
+
+    def x_panels(self, panels) -> int:
+        """Row panels that are projected together."""
+        return -(-panels // self.x_parts)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """One way to fit a program into a configuration.
+
+    Attributes
+    ----------
+    choice : Choice
+    buffers : dict
+        (first line, lines) by name.
+    x_blocks, attention_blocks, blocks : list of range
+        Row panels that are projected, whose scores, and whose output projection and FFN, are done together.
+    factor_sets : int
+        Copies of the slots of a head's row factors.
+    own_slots : bool
+        Every row panel has a row slot of its own, so its range is loaded once.
+    """
+
+    choice: Choice
     buffers: dict
+    x_blocks: list
     attention_blocks: list
     blocks: list
-    score_sets: int
-    residual_sets: int
     factor_sets: int
-    early_residual: bool
-    spill: bool
+    own_slots: bool
 
     def line(self, name) -> int:
         """First line of a buffer."""
         return self.buffers[name][0]
 
+    @property
+    def score_slots(self) -> int:
+        """Row slots that scores take, from 0 on."""
+        if self.own_slots:
+            return self.attention_blocks[-1].stop
+        return self.choice.score_sets * len(self.attention_blocks[0])
 
-def make_plan(layout, config, *, name="layer", preset="") -> Plan:
+
+def make_plan(layout, config, *, name="model", preset="") -> Plan:
     """The plan that loses the fewest cycles, of those that fit.
 
     Raises
@@ -56,11 +117,16 @@ def make_plan(layout, config, *, name="layer", preset="") -> Plan:
     ValueError
         If none does: the message says how many bytes the smallest one takes.
     """
-    panels = panel_count(layout.seq, config.array_n)
-    least = [_try(layout, config, (spill, panels, panels, 1, 1, 2)) for spill in (False, True)]
-    ends = [end for end, _ in least if end is not None]
+    panels = layout.panels
+    sizes = Sizes(layout, config.array_n)
+    least = [
+        Choice(x_parts=panels, attention_parts=panels, parts=panels, sharing=2, spill=spill)
+        for spill in (False, True)
+    ]
+    ends = [end for end, _ in (_try(layout, sizes, config, choice) for choice in least) if end is not None]
     where = f" on {preset}" if preset else ""
-    shape = f"hidden {layout.layer.hidden}, FFN {layout.layer.ffn}, {layout.seq} tokens"
+    layer = layout.layers[0].layer
+    shape = f"hidden {layer.hidden}, FFN {layer.ffn}, {layout.seq} tokens"
     if not ends:
         raise ValueError(
             f"{name} ({shape}) must have {tiles_of_head(layout) + 1} row slots at least, there are "
@@ -71,109 +137,128 @@ def make_plan(layout, config, *, name="layer", preset="") -> Plan:
             f"{name} ({shape}) must fit the scratchpad{where}: its smallest plan takes "
             f"{min(ends) * config.line_bytes} bytes, there are {config.scratchpad_bytes}"
         )
-    numbers = _block_numbers(panels)
-    options = product((False, True), numbers, numbers, (2, 1), RING_PANELS, (0, 1, 2))
-    for option in sorted(options, key=_Lost(layout, config)):
-        _, plan = _try(layout, config, option)
+    lost = _Lost(layout, config)
+    for choice in sorted(_choices(layout, sizes, config), key=lost):
+        _, plan = _try(layout, sizes, config, choice)
         if plan:
             return plan
-    return next(plan for _, plan in least if plan)
+    return next(plan for choice in least for _, plan in [_try(layout, sizes, config, choice)] if plan)
 
 
-def _try(layout, config, option):
-    """Lines that an option takes, None if there aren't enough row slots, and its plan if it fits."""
-    spill, attention_parts, parts, residual_sets, ring, sharing = option
-    panels = panel_count(layout.seq, config.array_n)
-    attention_blocks, blocks = _cut(panels, attention_parts), _cut(panels, parts)
-    score_sets = 2 if len(attention_blocks) > 1 else 1
-    residual_sets = residual_sets if len(blocks) > 1 else 1
-    factor_sets = _factor_sets(layout, config, score_sets * len(attention_blocks[0]))
+def _choices(layout, sizes, config):
+    """Choices whose buffers could fit."""
+    panels = layout.panels
+    fine, coarse = _block_numbers(panels, 4), _block_numbers(panels, 1)
+    several = len(layout.layers) > 1
+    kept = several or layout.first_norm is not None
+    for x_parts in coarse:
+        for spill in (False, True):
+            for parts in fine:
+                for sharing in (0, 1, 2):
+                    for residual_sets in (2, 1) if parts > 1 else (1,):
+                        for ring in RING_PANELS:
+                            for keeps_operand in {several and x_parts == 1, False}:
+                                for attention_parts in coarse:
+                                    choice = Choice(
+                                        x_parts=x_parts,
+                                        attention_parts=attention_parts,
+                                        parts=parts,
+                                        residual_sets=residual_sets,
+                                        ring=ring,
+                                        sharing=sharing,
+                                        spill=spill,
+                                        keeps_operand=keeps_operand,
+                                        keeps_stream=kept and parts == 1 and sharing < 2,
+                                    )
+                                    if least_lines(buffers_of(sizes, choice)) <= config.lines:
+                                        yield choice
+
+
+def _try(layout, sizes, config, choice):
+    """Lines that a choice takes, None if there aren't enough row slots, and its plan if it fits."""
+    panels = layout.panels
+    x_blocks, attention_blocks, blocks = (
+        _cut(panels, parts) for parts in (choice.x_parts, choice.attention_parts, choice.parts)
+    )
+    tiles = tiles_of_head(layout)
+    own_slots = panels + tiles <= config.row_slots
+    slots = panels if own_slots else choice.score_sets * len(attention_blocks[0])
+    factor_sets = min(2, (config.row_slots - slots) // tiles)
     if factor_sets < 1 or len(blocks[0]) > config.row_slots:
         return None, None
-    buffers, end = first_fit(
-        buffers_of(
-            layout,
-            config,
-            attention_panels=len(attention_blocks[0]) * score_sets,
-            residual_panels=len(blocks[0]) * residual_sets,
-            block_panels=len(blocks[0]),
-            ring=ring,
-            sharing=sharing,
-            spill=spill,
-        )
-    )
+    buffers, end = first_fit(buffers_of(sizes, choice))
     plan = Plan(
+        choice=choice,
         buffers=buffers,
+        x_blocks=x_blocks,
         attention_blocks=attention_blocks,
         blocks=blocks,
-        score_sets=score_sets,
-        residual_sets=residual_sets,
         factor_sets=factor_sets,
-        early_residual=sharing < 2,
-        spill=spill,
+        own_slots=own_slots,
     )
     return end, plan if end <= config.lines else None
 
 
 class _Lost:
-    """Estimates the cycles in which the array waits because of a plan's choices."""
+    """Estimates the cycles in which the array waits because of a plan's choices, in a layer of average size."""
 
     LATENCY = 150  # of memory, and of one engine waiting for another
 
     def __init__(self, layout, config):
         line_cycles = config.beats_per_line
-        self._panels = panel_count(layout.seq, config.array_n)
-        self._heads = layout.layer.heads
+        layers = layout.layers
+        self._panels = layout.panels
+        self._heads = max(layer.layer.heads for layer in layers)
         attention = [
             panel
-            for by_head in (layout.query, layout.key, layout.value)
+            for layer in layers
+            for by_head in (layer.query, layer.key, layer.value)
             for head in by_head
             for panel in head
         ]
-        rest = [*layout.output, *layout.intermediate, *layout.down]
-        self._words = {
-            name: sum(p.k for p in panels) for name, panels in (("first", attention), ("rest", rest))
-        }
+        rest = [p for layer in layers for p in (*layer.output, *layer.intermediate, *layer.down)]
+        groups = (("first", attention), ("rest", rest))
+        self._words = {name: sum(p.k for p in panels) / len(layers) for name, panels in groups}
         self._load = {
-            name: line_cycles * sum(p.lines for p in panels)
-            for name, panels in (("first", attention), ("rest", rest))
+            name: line_cycles * sum(p.lines for p in panels) / len(layers) for name, panels in groups
         }
-        self._residual = line_cycles * layout.layer.hidden
-        self._context = line_cycles * layout.context.k // 2
+        self._residual = line_cycles * layers[0].layer.hidden
+        self._context = line_cycles * max(layer.context.lines for layer in layers)
+        self._operand = line_cycles * max(layer.x.lines for layer in layers)
 
-    def __call__(self, option):
-        spill, attention_parts, parts, residual_sets, ring, sharing = option
-        load = self._load["first"] + parts * self._load["rest"]
-        if ring == 1:  # nothing is loaded ahead
-            lost = load
+    def __call__(self, choice):
+        operands = self._heads * self._panels * self._operand * (choice.x_parts > 1)
+        loads = {
+            "first": choice.x_parts * self._load["first"] + operands,
+            "rest": choice.parts * self._load["rest"]
+            + self._panels * self._residual * (0 if choice.keeps_stream else 1),
+        }
+        if choice.ring == 1:  # nothing is loaded ahead
+            lost = sum(loads.values())
         else:
-            lost = sum(
-                max(0, loads - self._panels * self._words[name])
-                for name, loads in (("first", self._load["first"]), ("rest", parts * self._load["rest"]))
-            )
+            lost = sum(max(0, loads[name] - self._panels * self._words[name]) for name in loads)
+        parts = choice.parts
         rows = -(-self._panels // parts)
-        lost += (attention_parts > 1) * attention_parts * self._heads * self.LATENCY
-        lost += (parts - 1) * (self.LATENCY + (residual_sets == 1) * 3 * self._residual)
-        lost += spill * (self.LATENCY * parts + rows * self._context)
-        lost += (0, self.LATENCY, self.LATENCY + rows * self._residual)[sharing]
-        return lost, -ring, attention_parts, parts
+        if choice.attention_parts > 1:
+            lost += choice.attention_parts * self._heads * self.LATENCY
+        lost += (parts - 1) * (self.LATENCY + (choice.residual_sets == 1) * 3 * self._residual)
+        lost += choice.spill * (self.LATENCY * parts + rows * self._context)
+        lost += (0, self.LATENCY, self.LATENCY + rows * self._residual)[choice.sharing]
+        lost += 0 if choice.keeps_operand else 2 * (self.LATENCY + self._operand)
+        lost += (choice.x_parts - 1) * self.LATENCY
+        return lost, -choice.ring, choice.attention_parts, parts
 
 
-def _block_numbers(panels):
-    """Numbers of blocks to try: from 1 to one a panel, each of another size of block, in steps of a quarter."""
+def _block_numbers(panels, steps):
+    """Numbers of blocks to try: from 1 to one a panel, each of another size of block, in steps of a `steps`-th."""
     chosen, parts = [], 1
     while parts < panels:
         size = -(-panels // parts)
         chosen.append(-(-panels // size))
-        parts = max(parts + 1, parts * 5 // 4)
+        parts = max(parts + 1, parts * (steps + 1) // steps)
     return sorted({*chosen, panels})
 
 
 def _cut(panels, parts):
     size = -(-panels // parts)
     return [range(start, min(start + size, panels)) for start in range(0, panels, size)]
-
-
-def _factor_sets(layout, config, softmax_slots):
-    """Sets of slots for the row factors of a head's value projection, as far as they are useful."""
-    return min(2, (config.row_slots - softmax_slots) // tiles_of_head(layout))

@@ -6,6 +6,7 @@ a semaphore for it. There is one semaphore for each poster, moment (operands rea
 both ends use it in program order, so units can't be mistaken for one another.
 """
 
+from bisect import bisect_left
 from dataclasses import dataclass, field
 from itertools import pairwise
 
@@ -31,6 +32,7 @@ _ADDRESS_STRIDES = {
     "residual_addr": "residual_stride",
     "param_addr": "param_stride",
     "slot": "slot_step",
+    "first_key": "key_step",
 }
 
 
@@ -191,14 +193,18 @@ class _Pass:
     def _find_instead(self, component, count, waiter):
         """An event of another engine by which the component is known to have reached `count`."""
         for other in ENGINES:
-            for number in range(self._tiles[other]):
-                step, tile = self._by_tile[other][number]
-                if step.clocks[tile][component] >= count:
-                    event = self._find(component_of(other), number, waiter)
-                    if event:
-                        return event
-                    break
+            tiles = range(self._tiles[other])
+            # What an engine knows only grows.
+            number = bisect_left(tiles, count, key=lambda tile: self._clock_of(other, tile)[component])
+            if number < len(tiles):
+                event = self._find(component_of(other), number, waiter)
+                if event:
+                    return event
         return None
+
+    def _clock_of(self, engine, number):
+        step, tile = self._by_tile[engine][number]
+        return step.clocks[tile]
 
     @staticmethod
     def _post_fields(step, component) -> tuple[str, ...]:

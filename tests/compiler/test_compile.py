@@ -21,7 +21,7 @@ SMALL = Config(array_n=4, scratchpad_bytes=8192, scratchpad_banks=4, row_slots=8
 def compare(layer, config, *, seq, masked=0, seed=0, base=0):
     program = compile_layer(layer, config, seq=seq, base=base)
     x16, mask = random_inputs(layer, seq, seed=seed, masked=masked)
-    expected = run_layer(layer, x16, mask)
+    expected = run_layer(layer, x16, key_mask=mask)
     output = interpret(program, x16=x16, x8=expected["x8"], mask=mask)
     assert np.array_equal(output, expected["output16"])
     own = layer.hidden * (4 * layer.hidden + 2 * layer.ffn) * seq + 2 * seq * seq * layer.hidden
@@ -104,7 +104,7 @@ def test_no_order_that_semaphores_allow_changes_the_result(seed):
     seq = chance.randint(5, 24)
     program = compile_layer(layer, config, seq=seq)
     x16, mask = random_inputs(layer, seq, seed=seed, masked=2)
-    expected = run_layer(layer, x16, mask)
+    expected = run_layer(layer, x16, key_mask=mask)
     pieces = program.input_pieces(x16=x16, x8=expected["x8"], mask=mask)
     machine = run_shuffled(program, pieces, seed=seed)
     output = machine.read(program.output16.address, program.output16.nbytes(config.array_n))
@@ -116,7 +116,7 @@ def test_one_program_serves_all_sequences_of_its_length():
     program = compile_layer(layer, preset("tiny4"), seq=11, base=1 << 20)
     for seed, masked in ((0, 0), (1, 4), (2, 10)):
         x16, mask = random_inputs(layer, 11, seed=seed, masked=masked)
-        expected = run_layer(layer, x16, mask)
+        expected = run_layer(layer, x16, key_mask=mask)
         output = interpret(program, x16=x16, x8=expected["x8"], mask=mask)
         assert np.array_equal(output, expected["output16"])
 
@@ -226,7 +226,7 @@ def test_masked_and_padding_keys_have_no_part_in_saturated_rows(name, seq, maske
         layer = saturating_layer(seed)
         compare(layer, preset(name), seq=seq, masked=masked, seed=seed)
         x16, mask = random_inputs(layer, seq, seed=seed, masked=masked)
-        expected = run_layer(layer, x16, mask)
+        expected = run_layer(layer, x16, key_mask=mask)
         assert (expected["scores"][:, :, mask] >= -32767).all()
         assert (expected["probabilities"][:, :, ~mask] == 0).all()
         assert (expected["probabilities"][:, :, mask].max(axis=-1) == 255).all()
@@ -241,6 +241,6 @@ def test_a_row_that_sees_no_key_has_no_context(seq):
     compare(layer, preset("tiny4"), seq=seq, masked=seq)
     x16, mask = random_inputs(layer, seq, seed=0, masked=seq)
     assert not mask.any()
-    expected = run_layer(layer, x16, mask)
+    expected = run_layer(layer, x16, key_mask=mask)
     for name in ("probabilities", "softmax_mult", "softmax_shift", "context"):
         assert not expected[name].any(), name

@@ -17,7 +17,7 @@ from bertha.quantize.quantizer import Duplicates, Settings, evaluation_sentences
 def run(encoder, layer, sentence):
     inputs, _ = layer_reference(encoder, sentence, 0)
     x16 = integer_model.quantise_input(inputs, layer.input_scale)
-    return integer_model.run_layer(layer, x16, sentence.mask)
+    return integer_model.run_layer(layer, x16, key_mask=sentence.mask)
 
 
 def test_accuracy_on_unseen_sentences(minilm, minilm_layer):
@@ -41,7 +41,7 @@ def test_padding_changes_no_byte_of_a_real_token(request, which):
     short = text.random_sentences(encoder, 1, 11, seed=6)[0]
     x16 = integer_model.quantise_input(layer_reference(encoder, short, 0)[0], layer.input_scale)
     padding = generator.integers(-32768, 32768, size=(6, layer.hidden))
-    padded = integer_model.run_layer(layer, np.concatenate([x16, padding]), np.arange(17) < 11)
+    padded = integer_model.run_layer(layer, np.concatenate([x16, padding]), key_mask=np.arange(17) < 11)
     for name, alone in integer_model.run_layer(layer, x16).items():
         part = padded[name]
         if name in ("scores", "probabilities"):
@@ -148,13 +148,18 @@ def test_any_number_of_tokens(reduced, reduced_layer, tokens):
 def test_bad_shapes_and_masks(reduced_layer):
     with pytest.raises(ValueError, match=r"shape \[tokens, 32\]"):
         integer_model.run_layer(reduced_layer, np.zeros((4, 31)))
-    with pytest.raises(ValueError, match=r"mask must have the shape \[4\]"):
-        integer_model.run_layer(reduced_layer, np.zeros((4, 32)), np.ones(3))
+    with pytest.raises(ValueError, match=r"key_mask must have the shape \[4\]"):
+        integer_model.run_layer(reduced_layer, np.zeros((4, 32)), key_mask=np.ones(3))
+    with pytest.raises(ValueError, match=r"ranges must have the shape \[4, 2\], not \[4\]"):
+        integer_model.run_layer(reduced_layer, np.zeros((4, 32)), np.ones(4))
+    for wrong in ([-1, 2], [0, 5]):
+        with pytest.raises(ValueError, match="ranges must be from 0 to 4, not"):
+            integer_model.run_layer(reduced_layer, np.zeros((4, 32)), [[0, 4]] * 3 + [wrong])
 
 
 @pytest.mark.parametrize("tokens", [1, 4])
 def test_a_mask_without_any_visible_key_gives_no_context(reduced_layer, tokens):
-    result = integer_model.run_layer(reduced_layer, np.full((tokens, 32), 77), np.zeros(tokens))
+    result = integer_model.run_layer(reduced_layer, np.full((tokens, 32), 77), key_mask=np.zeros(tokens))
     for name in ("probabilities", "softmax_mult", "softmax_shift", "context"):
         assert not result[name].any(), name
     assert (result["scores"] == units.MASKED_SCORE).all()

@@ -1,0 +1,80 @@
+"""The DRAM image of a whole model: its layers, and what the host fills or reads for every run."""
+
+from enum import Enum
+
+from bertha.compiler.layout.image import LayerLayout
+from bertha.compiler.layout.panels import panel_count
+from bertha.compiler.layout.records import exp2_table, norm_records
+from bertha.compiler.program import Operand
+
+__all__ = ["RANGE_LINES", "ModelLayout", "Source"]
+
+RANGE_LINES = 2
+"""Lines of a row panel's range records."""
+
+MASK_LINES = 4
+"""Lines of a key panel's column records."""
+
+
+class Source(Enum):
+    """Where the first layer's input comes from.
+
+    EMBEDDINGS: the host's int16 sums of embeddings go through the embedding LayerNorm. STREAM: the host's
+    int16 values are the layer's input; its int8 operand is made of them. OPERANDS: the host gives both.
+    """
+
+    EMBEDDINGS = "embeddings"
+    STREAM = "stream"
+    OPERANDS = "operands"
+
+
+class ModelLayout:
+    """Layers in DRAM, one after another, with inputs before them and the output behind.
+
+    Attributes
+    ----------
+    layers : list of LayerLayout
+    seq, panels : int
+        Tokens, and row panels that they make.
+    source : Source
+    x16 : Operand
+        int16 input [S, hidden].
+    x8 : Operand or None
+        int8 operand of the first layer, of Source.OPERANDS alone.
+    first_norm : QuantizedNorm or None
+        What makes the first layer's operand of `x16`; its records are `first_records`.
+    ranges_address, mask_address : int or None
+        Range records of the rows, and column records of the key mask, if the program has one.
+    range_lines, mask_lines : int
+    zeros : Region
+        A line of zeros.
+    exp2 : Region
+    output16 : Operand
+        int16 output [S, hidden] of the last layer.
+    """
+
+    def __init__(self, layers, config, *, seq, image, source, first_norm=None, key_mask=False):
+        n = config.array_n
+        self.seq, self.panels, self.source, self.first_norm = seq, panel_count(seq, n), source, first_norm
+        self._image, self._n = image, n
+        hidden = layers[0].hidden
+        self.x16 = self._operand(hidden, "int16")
+        self.range_lines = RANGE_LINES * self.panels
+        self.ranges_address = image.reserve(self.range_lines * config.line_bytes)
+        self.mask_lines = MASK_LINES * self.panels if key_mask else 0
+        self.mask_address = image.reserve(self.mask_lines * config.line_bytes) if key_mask else None
+        self.zeros = image.place(bytes(config.line_bytes))
+        self.exp2 = image.place(exp2_table())
+        self.first_records = None if first_norm is None else image.place(norm_records(first_norm))
+        self.layers = [LayerLayout(layer, config, image=image) for layer in layers]
+        self.x8 = None
+        if source == Source.OPERANDS:
+            first = layers[0].input_quantize
+            residues = hidden if first.wide else int(first.residue.sum())
+            self.x8 = self._operand(hidden + residues, "int8")
+        self.output16 = self._operand(hidden, "int16")
+
+    def _operand(self, words, dtype):
+        operand = Operand(address=0, rows=self.seq, words=words, dtype=dtype)
+        address = self._image.reserve(operand.nbytes(self._n))
+        return Operand(address=address, rows=self.seq, words=words, dtype=dtype)
