@@ -63,6 +63,16 @@ class CorpusAgreement:
     values: dict
 
     @property
+    def saturated_share(self) -> dict[str, float]:
+        """Share of saturated values by stream, all layers together."""
+        counts = {}
+        for name, saturated in self.saturations.items():
+            total = counts.setdefault(name.split(": ")[-1], [0, 0])
+            total[0] += saturated
+            total[1] += self.values[name]
+        return {name: saturated / values for name, (saturated, values) in counts.items()}
+
+    @property
     def worst(self) -> int:
         """Number of the sentence with the lowest cosine."""
         return int(np.argmin(self.cosines))

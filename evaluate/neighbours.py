@@ -2,7 +2,10 @@
 
 import numpy as np
 
-__all__ = ["nearest", "same_neighbour"]
+from bertha.evaluate.comparison import Comparison
+from bertha.evaluate.intervals import paired_interval
+
+__all__ = ["compare_neighbours", "nearest"]
 
 ROWS = 512
 
@@ -19,6 +22,20 @@ def nearest(vectors) -> np.ndarray:
     return np.concatenate(results)
 
 
-def same_neighbour(vectors, reference) -> float:
-    """Share of the rows [n, hidden] whose nearest neighbour among the others is the reference's."""
-    return float(np.mean(nearest(vectors) == nearest(reference)))
+def compare_neighbours(reference, results) -> dict[str, Comparison]:
+    """Share of the rows whose nearest neighbour among the others is the reference's: a `Comparison` by name.
+
+    `reference` and each of `results` are normalised vectors [n, D].
+    """
+    exact = nearest(reference)
+    comparisons = {}
+    for name, vectors in results.items():
+        difference = (nearest(vectors) == exact) - 1.0
+        comparisons[name] = Comparison(
+            result=float(1 + difference.mean()),
+            reference=1.0,
+            difference=float(difference.mean()),
+            interval=paired_interval(difference[None]),
+            differences=[float(difference.mean())],
+        )
+    return comparisons

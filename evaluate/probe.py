@@ -1,48 +1,27 @@
-"""What downstream tasks make of embeddings: linear probes and similarities, float beside integer."""
+"""Linear probes on embeddings, float beside integer."""
 
 import warnings
-from dataclasses import dataclass
 
 import numpy as np
-from scipy.stats import rankdata
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import KFold, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from bertha.evaluate.intervals import paired_interval, resampled_interval
+from bertha.evaluate.comparison import Comparison
+from bertha.evaluate.intervals import paired_interval
 
-__all__ = ["Comparison", "compare_probes", "compare_similarities", "pair_features", "spearman"]
+__all__ = ["compare_probes", "pair_features"]
 
 TRAIN_SHARE = 0.8
 """Of the rows to train with, drawn anew by every seed."""
 
-INVERSE_REGULARISATION = 0.01
+INVERSE_REGULARISATIONS = (0.001, 0.01, 0.1)
+"""Of the probes; the best of them on the float model's embeddings serves all."""
+
+FOLDS = 3
 ITERATIONS = 500
-SPEARMAN_RESAMPLES = 1000
-
-
-@dataclass(frozen=True, kw_only=True)
-class Comparison:
-    """A figure of integer embeddings beside the float ones'.
-
-    Attributes
-    ----------
-    result, reference : float
-        Mean over seeds: accuracy, or Spearman's correlation.
-    difference : float
-        result - reference.
-    interval : (float, float)
-        95 % confidence interval of the difference.
-    differences : list of float
-        By seed.
-    """
-
-    result: float
-    reference: float
-    difference: float
-    interval: tuple
-    differences: list
 
 
 def pair_features(vectors, indices) -> np.ndarray:
@@ -60,7 +39,7 @@ def pair_features(vectors, indices) -> np.ndarray:
 def compare_probes(reference, results, labels, train_rows, seeds, advance=lambda: None) -> dict:
     """Accuracy of linear probes on float embeddings and on integer ones.
 
-    Each seed draws its own part of the rows to train with; both sides train on the same rows, each on its own
+    The probes are logistic regressions on standardised features. Each seed draws its own part of the rows to train with; both sides train on the same rows, each on its own
     embeddings, and are tested on the same others.
 
     Parameters
@@ -83,49 +62,22 @@ def compare_probes(reference, results, labels, train_rows, seeds, advance=lambda
     labels = np.asarray(labels)
     subsets = [_subset(labels[:train_rows], seed) for seed in range(seeds)]
 
+    strength = _regularisation(reference[:train_rows], labels[:train_rows])
+
     def right(features):
         """bool [seeds, rows to test with]"""
         rows = []
         for subset in subsets:
-            rows.append(_predictions(features, labels, subset, train_rows) == labels[train_rows:])
+            probe = _probe(strength)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", ConvergenceWarning)
+                probe.fit(features[subset], labels[subset])
+            rows.append(probe.predict(features[train_rows:]) == labels[train_rows:])
             advance()
         return np.array(rows)
 
     exact = right(reference)
     return {name: _compared(right(features), exact) for name, features in results.items()}
-
-
-def compare_similarities(reference, results, indices, scores) -> dict:
-    """Spearman's correlation of the cosine of two embeddings with people's scores: a `Comparison` by name.
-
-    The interval is that of other pairs, drawn with replacement.
-    """
-    scores = np.asarray(scores, np.float64)
-    first, second = np.asarray(indices).T
-    exact = (reference[first] * reference[second]).sum(axis=1)
-    comparisons = {}
-    for name, vectors in results.items():
-        found = (vectors[first] * vectors[second]).sum(axis=1)
-
-        def difference(rows, found=found):
-            return spearman(found[rows], scores[rows]) - spearman(exact[rows], scores[rows])
-
-        whole = np.arange(len(scores))
-        comparisons[name] = Comparison(
-            result=spearman(found, scores),
-            reference=spearman(exact, scores),
-            difference=difference(whole),
-            interval=resampled_interval(difference, len(scores), SPEARMAN_RESAMPLES),
-            differences=[difference(whole)],
-        )
-    return comparisons
-
-
-def spearman(left, right) -> float:
-    """Correlation of ranks, ties sharing theirs; 0 if all values of one side are equal."""
-    left, right = (rankdata(values) - (len(values) + 1) / 2 for values in (left, right))
-    length = np.sqrt((left @ left) * (right @ right))
-    return float(left @ right / length) if length else 0.0
 
 
 def _subset(labels, seed):
@@ -139,12 +91,22 @@ def _subset(labels, seed):
         count = min(count + 1, len(labels))
 
 
-def _predictions(features, labels, subset, train_rows):
-    probe = make_pipeline(StandardScaler(), LogisticRegression(C=INVERSE_REGULARISATION, max_iter=ITERATIONS))
+def _probe(strength):
+    return make_pipeline(StandardScaler(), LogisticRegression(C=strength, max_iter=ITERATIONS))
+
+
+def _regularisation(features, labels):
+    """The inverse regularisation that predicts best, by cross-validation on the rows to train with."""
+    folds = KFold(FOLDS, shuffle=True, random_state=0)
+    if len(labels) < FOLDS or any(len(set(labels[rows])) < 2 for rows, _ in folds.split(labels)):
+        return INVERSE_REGULARISATIONS[1]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
-        probe.fit(features[subset], labels[subset])
-    return probe.predict(features[train_rows:])
+        scores = [
+            cross_val_score(_probe(strength), features, labels, cv=folds).mean()
+            for strength in INVERSE_REGULARISATIONS
+        ]
+    return INVERSE_REGULARISATIONS[int(np.argmax(scores))]
 
 
 def _compared(found, exact):
