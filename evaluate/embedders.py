@@ -101,9 +101,7 @@ class IntegerEmbedder:
             if saturations is not None:
                 for name, count in counts.items():
                     where = name.replace("layer 0:", f"layer {index}:")
-                    # What the layer before it has counted isn't counted again.
-                    if not index or name not in ("embedding16", "layer 0: x8"):
-                        saturations[where] = saturations.get(where, 0) + count
+                    saturations[where] = saturations.get(where, 0) + count
         return results
 
     def embed(self, sentences) -> np.ndarray:

@@ -1,5 +1,6 @@
 """Embeddings kept on disk by model and sentence, since thousands of them take a while."""
 
+import contextlib
 import hashlib
 import os
 import zipfile
@@ -75,7 +76,8 @@ class EmbeddingStore:
                 np.savez(file, keys=np.array(keys), vectors=vectors)
             partial.replace(place / f"{name}.npz")
         except OSError:
-            partial.unlink(missing_ok=True)
+            with contextlib.suppress(OSError):
+                partial.unlink(missing_ok=True)
 
     def _place(self, embedder):
         return self._folder / f"{embedder.name}-{embedder.digest[:32]}"
