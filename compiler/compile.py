@@ -59,6 +59,7 @@ def compile_model(model, config, *, tokens, ranges=None, key_mask=False, base=0,
         base=base,
         names=[f"layer{number}" for number in range(len(model.layers))],
         model=name,
+        title=name,
     )
 
 
@@ -90,10 +91,11 @@ def compile_layer(
         base=base,
         names=[name],
         model=model,
+        title=name,
     )
 
 
-def _compile(layers, config, *, seq, source, names, model, base, ranges, key_mask, first_norm=None):
+def _compile(layers, config, *, seq, source, names, model, title, base, ranges, key_mask, first_norm=None):
     if seq < 1:
         raise ValueError(f"seq must be at least 1 token, not {seq}")
     if ranges is not None:
@@ -131,7 +133,7 @@ def _compile(layers, config, *, seq, source, names, model, base, ranges, key_mas
         mask_address=layout.mask_address,
         ranges=ranges,
         output16=layout.output16,
-        name=model,
+        name=title,
         plan=plan,
     )
     program.pieces.append((program.program_address, program.code))

@@ -10,7 +10,7 @@ from bertha.models.classifier import Classifier, find_classifier
 from bertha.models.config import check_sizes, encoder_shape
 from bertha.models.empty import empty_bert, fill_bert
 from bertha.models.errors import ModelError
-from bertha.models.families import find_family
+from bertha.models.families import FAMILIES, find_family
 from bertha.models.folders import transformer_folder
 from bertha.models.pooling import Pooling
 from bertha.models.tokenizer import find_tokenizer
@@ -49,6 +49,8 @@ def load_checkpoint(root) -> Checkpoint:
     path = folder / "config.json"
     if not path.is_file():
         raise ModelError(f"model folder {str(folder)!r} must hold a config.json, but has none")
+    if (folder / "adapter_config.json").is_file():
+        raise ModelError(f"model folder {str(folder)!r} must hold whole weights, not an adapter's to others")
     config = read_json(path)
     # What config.json alone shows to be wrong is said before large files are read.
     family = find_family(config, path)
@@ -76,9 +78,12 @@ def load_checkpoint(root) -> Checkpoint:
 
 def _bert(family, shape, weights, plain):
     hidden = shape.bert.hidden_size
-    width = shape.embedding_size
-    if width is None:
-        width = plain[_WORDS].shape[-1]
+    width = shape.embedding_size or plain[_WORDS].shape[-1]
+    last = family.weight(f"encoder.layer.{shape.bert.num_hidden_layers - 1}.attention.self.query.weight")
+    if last not in plain:  # before as many layers are made as a damaged config.json asks for
+        raise ModelError(f"{weights.path} must hold all weights of the encoder, but {last} is missing")
+    weights.check(plain, _WORDS, [shape.bert.vocab_size, width])
+    weights.check(plain, family.weight("encoder.layer.0.output.LayerNorm.bias"), [hidden])
     bert = empty_bert(shape.bert, None if width == hidden else width)
     wanted = bert.state_dict()
     state = {}
@@ -131,10 +136,12 @@ def _spread(tensor, axis, kept, length):
 
 
 def _check_prefix(family, weights, path):
-    """Weights named as another family's than config.json says are another family's."""
-    prefix = weights.encoder_prefix()
-    others = {"bert", "roberta", "distilbert", "electra"} - {family.prefix}
-    named = [part for part in prefix.split(".") if part in others]
+    """Weights named as another family's than config.json says are another family's.
+
+    But `bert.` stands before many a model that isn't one: people's own classes have it there.
+    """
+    others = {other.prefix for other in FAMILIES.values()} - {"bert", family.prefix}
+    named = [part for part in weights.encoder_prefix().split(".") if part in others]
     if named:
         raise ModelError(
             f"{path} must describe the encoder in {weights.path.name}, but says {family.name} and the weights "

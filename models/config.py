@@ -1,6 +1,5 @@
 """config.json: what it says of an encoder, checked, and the same as a BertConfig."""
 
-import math
 from dataclasses import dataclass
 
 from transformers import BertConfig
@@ -18,6 +17,9 @@ REQUIRED = (
     ("position_embedding_type", "absolute"),
 )
 """Keys that must have one value; it is also the one that they have when they aren't there."""
+
+MOST = 1 << 30
+"""Of any size: PyTorch can count the elements of what has such sizes."""
 
 LONGEST = 512
 """Position embeddings where config.json doesn't say how many, as in Hugging Face's configs."""
@@ -71,8 +73,8 @@ def encoder_shape(config, family, path) -> Shape:
     check_sizes(sizes, where)
     check_heads(sizes["hidden_size"], sizes["num_attention_heads"], where)
     epsilon = family.epsilon or config.get("layer_norm_eps", 1e-12)
-    if not isinstance(epsilon, int | float) or not math.isfinite(epsilon) or epsilon < 0:
-        raise ModelError(f"{where}layer_norm_eps must be a number from 0, not {epsilon!r}")
+    if not isinstance(epsilon, int | float) or not 0 <= epsilon <= 1:
+        raise ModelError(f"{where}layer_norm_eps must be a number from 0 to 1, not {epsilon!r}")
     padding = _padding(config, family, sizes["vocab_size"], where)
     first = padding + 1 if family.positions_from_padding else 0
     if first >= sizes["max_position_embeddings"]:
@@ -97,10 +99,12 @@ def encoder_shape(config, family, path) -> Shape:
 
 
 def check_sizes(sizes, where="") -> None:
-    """Raises ModelError unless all values of the dict are positive integers."""
+    """Raises ModelError unless all values of the dict are positive integers of a possible size."""
     for name, value in sizes.items():
         if not isinstance(value, int) or isinstance(value, bool) or value < 1:
             raise ModelError(f"{where}{name} must be a positive integer, not {value!r}")
+        if value > MOST:
+            raise ModelError(f"{where}{name} must be at most {MOST}, not {value}")
 
 
 def check_heads(hidden, heads, where="") -> None:

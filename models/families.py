@@ -176,7 +176,9 @@ def _is_class_of(family, architecture):
 
 
 def _families_of(weights):
+    """Families that weights are named after; `bert.` says little beside another one's name."""
     parts = weights.encoder_prefix().split(".")
     found = {family.prefix for family in FAMILIES.values() if family.prefix in parts}
     plain = weights.plain()
-    return found or {family for name, family in _OWN_WEIGHTS.items() if name in plain}
+    found |= {family for name, family in _OWN_WEIGHTS.items() if name in plain}
+    return found - {"bert"} or found

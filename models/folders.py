@@ -5,6 +5,7 @@ import re
 from pathlib import Path
 
 from huggingface_hub import constants, try_to_load_from_cache
+from huggingface_hub.errors import HFValidationError
 
 from bertha.models.errors import ModelError
 
@@ -25,10 +26,13 @@ def cached_folder(name) -> Path | None:
     ModelError
         If the name is a hub name, with a slash, of a model that isn't in the cache.
     """
-    if not _HUB_NAME.fullmatch(name) or ".." in name or "--" in name:
+    if not _HUB_NAME.fullmatch(name):
         return None
     for mark in _MARKS:
-        file = try_to_load_from_cache(name, mark)
+        try:
+            file = try_to_load_from_cache(name, mark)
+        except HFValidationError:
+            return None
         if isinstance(file, str):
             return Path(file).parents[mark.count("/")]
     if "/" not in name:
@@ -61,7 +65,7 @@ def read_modules(folder) -> list[tuple[str, Path]]:
     try:
         listed = json.loads(path.read_text(encoding="utf-8"))
         return [(module["type"].split(".")[-1], folder / module["path"]) for module in listed]
-    except (OSError, UnicodeDecodeError, json.JSONDecodeError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise ModelError(f"{path} must be JSON, but can't be read: {error}") from None
     except (AttributeError, KeyError, TypeError):
         raise ModelError(f"{path} must list modules with a type and a path, but doesn't") from None

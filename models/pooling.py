@@ -192,9 +192,6 @@ def _read_dense(folder, width):
     shapes = {"linear.weight": [outputs, inputs], "linear.bias": [outputs]}
     if not config.get("bias", True):
         del shapes["linear.bias"]
-    for name_ in shapes:
-        if name_ not in weights.tensors:
-            raise ModelError(f"{weights.path} must hold {name_}, but doesn't")
     arrays = {key: weights.get(weights.tensors, key, shape).numpy() for key, shape in shapes.items()}
     bias = arrays.get("linear.bias", np.zeros(len(arrays["linear.weight"]), dtype=np.float32))
     return Dense(arrays["linear.weight"], bias, name)

@@ -93,7 +93,7 @@ def _from_vocabulary(path):
 
 def _from_merges(path):
     vocabulary = _json(path)
-    if not vocabulary or not all(isinstance(number, int) for number in vocabulary.values()):
+    if not vocabulary or not all(type(number) is int and number >= 0 for number in vocabulary.values()):
         raise TextError(f"{path} must give a number to every token, but doesn't")
     pairs = path.with_name("merges.txt")
     merges = [
@@ -101,6 +101,9 @@ def _from_merges(path):
         for line in (line.removesuffix("\r") for line in _read(pairs).split("\n"))
         if line and not line.startswith("#version")
     ]
+    for merge in merges:
+        if len(merge) != 2:
+            raise TextError(f"{pairs} must have two tokens a line, not {' '.join(merge)[:40]!r}")
     config = _config(path.with_name("tokenizer_config.json"))
     prefix = config.get("add_prefix_space", False)
     first = _content(config.get("cls_token")) or "<s>"

@@ -70,14 +70,10 @@ class Weights:
             plain.setdefault(name.removeprefix(wrapper), tensor)
         return plain
 
-    def get(self, plain, name, shape) -> torch.Tensor:
-        """One tensor of `plain` in float32, a copy of its own.
-
-        Raises
-        ------
-        ModelError
-            If it hasn't the shape, is of another type than fp32, fp16 and bf16, or isn't finite.
-        """
+    def check(self, plain, name, shape) -> None:
+        """Raises ModelError unless the tensor `name` of `plain` is there, in fp32, fp16 or bf16, and has the shape."""
+        if name not in plain:
+            raise ModelError(f"{self.path} must hold {name}, but doesn't")
         tensor = plain[name]
         if tensor.dtype not in DTYPES or tensor.layout != torch.strided:
             kind = str(tensor.dtype if tensor.layout == torch.strided else tensor.layout)
@@ -89,6 +85,17 @@ class Weights:
                 f"{self.path} must fit its config.json, but {name} has the shape {list(tensor.shape)} "
                 f"instead of {list(shape)}"
             )
+
+    def get(self, plain, name, shape) -> torch.Tensor:
+        """One tensor of `plain` in float32, a copy of its own.
+
+        Raises
+        ------
+        ModelError
+            As `check` does, or if it isn't finite.
+        """
+        self.check(plain, name, shape)
+        tensor = plain[name]
         if not bool(torch.isfinite(tensor).all()):
             raise ModelError(f"{self.path} must hold finite weights, but {name} doesn't")
         # A copy: safetensors maps the file, which may be written to while the model lives.
@@ -126,7 +133,7 @@ def read_json(path) -> dict:
     """
     try:
         values = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, json.JSONDecodeError, RecursionError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise ModelError(f"{path} must be JSON, but can't be read: {error}") from None
     if not isinstance(values, dict):
         raise ModelError(f"{path} must be a JSON object, not a {type(values).__name__}")

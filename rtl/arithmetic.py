@@ -3,9 +3,9 @@
 Rounding is always half up: towards plus infinity at exactly one half.
 """
 
-from amaranth.hdl import Const, Mux, Shape, Value
+from amaranth.hdl import Cat, Const, Mux, Shape, Value
 
-__all__ = ["residue", "round_half_up", "saturate"]
+__all__ = ["residue", "round_half_up", "saturate", "split_wide"]
 
 
 def round_half_up(value, shift) -> Value:
@@ -49,3 +49,12 @@ def residue(value) -> Value:
     fits = value[7:].all() | ~value[7:].any()
     rest = value - Mux(value[-1], -128, 127)
     return Mux(fits, 0, saturate(rest, Shape(8, signed=True)))
+
+
+def split_wide(value) -> tuple[Value, Value]:
+    """High and low byte, both signed, of a signed 16-bit value that is limited to 32639: 256 * high + low."""
+    value = Value.cast(value)
+    negative, ones = value[15], value[7:15].all()
+    over = ~negative & ones
+    high = Cat((value[8:15] + value[7])[:7] | over.replicate(7), negative & ~ones)
+    return high.as_signed(), Mux(over, 127, value[:8]).as_signed()

@@ -4,13 +4,15 @@ from amaranth.hdl import Module, Signal, Value
 from amaranth.lib import data, memory, wiring
 from amaranth.lib.wiring import In, Out
 
+from bertha.rtl.isa import RangeRecord
 from bertha.rtl.signatures import Moments, RowFactor
 
 __all__ = ["RowSlots"]
 
 
 class RowSlots(wiring.Component):
-    """Per slot and lane, the row statistics (GEMM to vector) and the row factor (vector to GEMM).
+    """Per slot and lane, the row statistics (GEMM to vector), the row factor and the row's range of keys
+    (vector to GEMM).
 
     Ports
     -----
@@ -25,6 +27,8 @@ class RowSlots(wiring.Component):
         `enable`, `slot`, `lanes` (N RowFactors).
     factor_read : In
         `slot` in, `lanes` out one cycle later: the GEMM engine's.
+    range_write, range_read : In
+        As for factors, with N RangeRecords.
 
     They are in block RAM. Nobody may need in the cycle of a write what that slot held or holds.
 
@@ -37,6 +41,7 @@ class RowSlots(wiring.Component):
         self._config = config
         moments = data.ArrayLayout(Moments, config.array_n)
         factors = data.ArrayLayout(RowFactor, config.array_n)
+        ranges = data.ArrayLayout(RangeRecord, config.array_n)
         super().__init__(
             {
                 "statistics_write": In(self.write_signature(config, moments)),
@@ -44,6 +49,8 @@ class RowSlots(wiring.Component):
                 "statistics_read": In(self.read_signature(config, moments)),
                 "factor_write": In(self.write_signature(config, factors)),
                 "factor_read": In(self.read_signature(config, factors)),
+                "range_write": In(self.write_signature(config, ranges)),
+                "range_read": In(self.read_signature(config, ranges)),
             }
         )
 
@@ -77,6 +84,7 @@ class RowSlots(wiring.Component):
                 ],
             ),
             ("factors", self.factor_write, [(self.factor_read.slot, 1, m.d.comb, self.factor_read.lanes)]),
+            ("ranges", self.range_write, [(self.range_read.slot, 1, m.d.comb, self.range_read.lanes)]),
         ):
             # What a read gives in the cycle of a write to its slot doesn't matter (`no_rw_check`), which
             # spares a copy of what was written beside the block RAM.

@@ -94,9 +94,11 @@ class Bertha(wiring.Component):
 
         gemm, vector = engines[Engine.GEMM], engines[Engine.VECTOR]
         connect(m, gemm.factor_read, row_slots.factor_read)
+        connect(m, gemm.range_read, row_slots.range_read)
         connect(m, gemm.statistics_continue, row_slots.statistics_continue)
         connect(m, gemm.statistics_write, row_slots.statistics_write)
         connect(m, vector.factor_write, row_slots.factor_write)
+        connect(m, vector.range_write, row_slots.range_write)
         connect(m, vector.statistics_read, row_slots.statistics_read)
         connect(m, vector.piecewise_write, gemm.table)
         return m

@@ -5,6 +5,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
+
 from bertha.compiler.compile import compile_layer
 from bertha.compiler.predict import Timing, predict
 from bertha.errors import UserError
@@ -20,7 +22,16 @@ from bertha.rtl.config import preset
 from bertha.sim.job import Job
 from bertha.sim.options import LayerOptions, check_options
 
-__all__ = ["LayerOptions", "Prepared", "Sequence", "prepare", "read_texts", "run_folder", "write_job"]
+__all__ = [
+    "LayerOptions",
+    "Prepared",
+    "Sequence",
+    "padded_ranges",
+    "prepare",
+    "read_texts",
+    "run_folder",
+    "write_job",
+]
 
 _TIMEOUT_FACTOR = 4  # a run may take so many times the predicted cycles
 _SPARE_CYCLES = 1_000_000
@@ -59,6 +70,12 @@ def _sentences(encoder, options, texts):
     return text.tokenize(encoder, [text.long_text()], options.seq)
 
 
+def padded_ranges(mask) -> np.ndarray:
+    """Row ranges of one sentence whose real tokens are true in `mask`, from the first on: int [S, 2]."""
+    tokens = int(mask.sum())
+    return np.where(mask[:, None], (0, tokens), (0, 0))
+
+
 @contextlib.contextmanager
 def run_folder(name) -> Iterator[Path]:
     """The run's folder (it may not exist yet), for this process alone, without what an earlier run left there."""
@@ -82,6 +99,8 @@ class Sequence:
         PyTorch's output of the layer.
     x16 : int16 [S, hidden]
         Input of the integer layer.
+    ranges : int [S, 2]
+        Keys that each row sees.
     pieces : list of (int, bytes)
         What the host puts into memory for it.
     """
@@ -89,6 +108,7 @@ class Sequence:
     sentence: object
     reference: object
     x16: object
+    ranges: object
     pieces: list
 
 
@@ -156,8 +176,9 @@ def prepare(options, texts=None, *, notify) -> Prepared:
         inputs, outputs = layer_reference(encoder, sentence, options.layer)
         x16 = integer_model.quantise_input(inputs, layer.input_scale)
         x8 = integer_model.quantise_operand(x16, layer.input_quantize)
-        pieces = program.input_pieces(x16=x16, x8=x8, mask=sentence.mask)
-        sequences.append(Sequence(sentence, outputs, x16, pieces))
+        ranges = padded_ranges(sentence.mask)
+        pieces = program.input_pieces(x16=x16, x8=x8, ranges=ranges)
+        sequences.append(Sequence(sentence, outputs, x16, ranges, pieces))
     bandwidth = options.bandwidth or max(8, config.axi_data_bytes)
     predicted = predict(program, Timing(memory=options.latency, bandwidth=bandwidth)).cycles
     return Prepared(config, encoder, layer, program, sequences, bandwidth, predicted)

@@ -40,7 +40,7 @@ class Operation:
     commands: int
 
 
-def operations(commands, trace, mask=None) -> list[Operation]:
+def operations(commands, trace, ranges=None) -> list[Operation]:
     """Operations of a program in the order in which they start.
 
     Parameters
@@ -48,8 +48,8 @@ def operations(commands, trace, mask=None) -> list[Operation]:
     commands : list of compiler.program.Command
     trace : dict of str to array
         Rows of `bertha.sim.memory.Trace` by engine.
-    mask : bool [S], optional
-        True for the real tokens, whose multiply-accumulates count; by default all are.
+    ranges : int [S, 2], optional
+        The keys that each row sees: only those multiply-accumulates count. By default all do.
     """
     single = []
     for index, command in enumerate(commands):
@@ -64,7 +64,7 @@ def operations(commands, trace, mask=None) -> list[Operation]:
                     start=int(row["first"]),
                     end=int(row["last"]),
                     busy_cycles=int(row["busy"]),
-                    macs=command.macs(mask),
+                    macs=command.macs(ranges),
                     dram_bytes=command.dram_bytes,
                     commands=1,
                 )

@@ -84,7 +84,7 @@ def _printable(text):
 def _compare(prepared, sequence, outcome):
     """The sequence's figures, and its dequantised result."""
     layer, array_n = prepared.layer, prepared.config.array_n
-    expected = integer_model.run_layer(layer, sequence.x16, key_mask=sequence.sentence.mask)["output16"]
+    expected = integer_model.run_layer(layer, sequence.x16, sequence.ranges)["output16"]
     result = prepared.program.unpack_output(outcome.output.tobytes())
     difference = describe_difference(result, expected)
     if difference is None and outcome.stray_bytes:
@@ -92,7 +92,7 @@ def _compare(prepared, sequence, outcome):
     values = integer_model.dequantise(result, layer.output_scale)
     found = agreement(values, sequence.reference, sequence.sentence.mask)
     tokens, mask = sequence.sentence.tokens, sequence.sentence.mask
-    macs = sum(command.macs(mask) for command in prepared.program.commands)
+    macs = sum(command.macs(sequence.ranges) for command in prepared.program.commands)
     figures = {
         "name": _printable(sequence.sentence.text[:60]) or "random tokens",
         "tokens": tokens,
@@ -156,5 +156,5 @@ def _report(options, prepared, outcomes, job):
             for name in ("load", "store", "gemm", "vector")
         },
         sequences=figures,
-        ops=operations(prepared.program.commands, outcomes[0].trace, masks[0]),
+        ops=operations(prepared.program.commands, outcomes[0].trace, sequences[0].ranges),
     )

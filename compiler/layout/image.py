@@ -178,6 +178,13 @@ def _check_layer(layer):
         raise ValueError(
             f"hidden must be an even number up to {MAXIMUM_WORDS} (LAYERNORM), not {layer.hidden}"
         )
+    width = layer.heads * layer.head_dim
+    for name in ("query", "key", "value"):
+        if len(getattr(layer, name).weight) != width:
+            raise ValueError(
+                f"{name} must have heads * head_dim = {width} output features, not "
+                f"{len(getattr(layer, name).weight)}"
+            )
     value = layer.value
     if np.any(np.asarray(value.post_shift) != 0) or np.any(np.asarray(value.bias) != 0):
         raise ValueError("value must have neither bias nor post_shift: it is scaled by row factors")

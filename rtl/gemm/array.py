@@ -14,15 +14,15 @@ class SystolicArray(wiring.Component):
 
     A step a cycle, no backpressure. All rows of column c finish c cycles after those of column 0,
     so the drain reads one whole column a cycle off the accumulators, while the next tile already
-    runs. Tiles must end at least N cycles apart.
+    runs. Passes of tiles must end at least N cycles apart.
 
     Ports
     -----
     i : In
         `step` (Step), `a` (N bytes), `b` (N bytes, column c in byte c).
     o : Out
-        `valid`, `word` (N x int32): columns 0, 1, .. N - 1 of a tile in consecutive cycles, the
-        first `latency` cycles after the tile's last step.
+        `valid`, `word` (N x int32): columns 0, 1, .. N - 1 of a tile's pass in consecutive cycles, the
+        first `latency` cycles after the pass's last step; `wide_high`, `wide_low`: the pass's.
 
     Parameters
     ----------
@@ -38,7 +38,12 @@ class SystolicArray(wiring.Component):
                 "i": In(wiring.Signature({"step": Out(Step), "a": Out(8 * n), "b": Out(8 * n)})),
                 "o": Out(
                     wiring.Signature(
-                        {"valid": Out(1), "word": Out(data.ArrayLayout(signed(ACCUMULATOR_BITS), n))}
+                        {
+                            "valid": Out(1),
+                            "word": Out(data.ArrayLayout(signed(ACCUMULATOR_BITS), n)),
+                            "wide_high": Out(1),
+                            "wide_low": Out(1),
+                        }
                     )
                 ),
             }
@@ -64,7 +69,12 @@ class SystolicArray(wiring.Component):
         number, drained = Signal(range(n)), Signal(range(n))
         m.d.comb += number.eq(drained)
         with m.If(columns[0].done):
-            m.d.sync += [draining.eq(1), drained.eq(1)]
+            m.d.sync += [
+                draining.eq(1),
+                drained.eq(1),
+                self.o.wide_high.eq(columns[0].ending.wide_high),
+                self.o.wide_low.eq(columns[0].ending.wide_low),
+            ]
             m.d.comb += number.eq(0)
         with m.Elif(draining):
             m.d.sync += drained.eq(drained + 1)

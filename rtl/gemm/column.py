@@ -10,12 +10,15 @@ ACCUMULATOR_BITS = 32
 
 
 class Step(data.Struct):
-    """What goes along with a word pair: `first` and `last` of a tile, and how to read A."""
+    """What goes along with a word pair: `first` and `last` of a pass, how to read A, and what the pass is
+    (see `bertha.rtl.gemm.tile.FeederTile`)."""
 
     valid: 1
     first: 1
     last: 1
     a_unsigned: 1
+    wide_high: 1
+    wide_low: 1
 
 
 class Column(wiring.Component):
@@ -31,6 +34,8 @@ class Column(wiring.Component):
         Row r's sum. Complete in the cycle in which `done` is set, `latency` cycles after the step
         with `last`; a tile that follows at once overwrites it one cycle later.
     done : Out(1)
+    ending : Out(Step)
+        The last step, with `done`.
     """
 
     latency = 3
@@ -43,6 +48,7 @@ class Column(wiring.Component):
                 "o": Out(wiring.Signature({"step": Out(Step), "a": Out(8 * rows)})),
                 "accumulators": Out(data.ArrayLayout(signed(ACCUMULATOR_BITS), rows)),
                 "done": Out(1),
+                "ending": Out(Step),
             }
         )
 
@@ -59,6 +65,7 @@ class Column(wiring.Component):
             b.eq(self.i.b),
             product_step.eq(self.o.step),
             self.done.eq(product_step.valid & product_step.last),
+            self.ending.eq(product_step),
         ]
         m.d.comb += self.o.a.eq(a_on)
         accumulators = []

@@ -4,14 +4,14 @@ from amaranth.hdl import Cat, Module, Mux, Signal, signed
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from bertha.rtl.arithmetic import residue, saturate
+from bertha.rtl.arithmetic import residue, saturate, split_wide
 from bertha.rtl.gemm.column import ACCUMULATOR_BITS
 from bertha.rtl.gemm.packer import WORD_LATENCY, Packer
 from bertha.rtl.gemm.piecewise import Piecewise
 from bertha.rtl.gemm.requantise import Requantise
 from bertha.rtl.gemm.statistics import RowStatistics
 from bertha.rtl.gemm.tile import EpilogueTile, PackerTile
-from bertha.rtl.isa import ColumnRecord, Statistics, semaphore_layout
+from bertha.rtl.isa import ColumnRecord, RangeRecord, Statistics, semaphore_layout
 from bertha.rtl.lanes.rounding_shift import RoundingShift
 from bertha.rtl.row_slots import RowSlots
 from bertha.rtl.signatures import FaultSignature, Moments, RowFactor, TableWriteSignature, bank_write
@@ -34,8 +34,8 @@ class _Step(data.Struct):
     final: 1
     piecewise: 1
     residual: 1
-    mask: 1
     out16: 1
+    out_wide: 1
     residue: 1
     post_shift: 4
     statistics: 2
@@ -61,7 +61,7 @@ class Epilogue(wiring.Component):
         N for every tile with `params`.
     residual : In(stream of lines)
         `columns` for every tile with `residual`.
-    factor_read, statistics_continue, statistics_write : Out
+    factor_read, range_read, statistics_continue, statistics_write : Out
         To the row slots.
     table : In(TableWriteSignature)
     port : Out(stream of bank_write)
@@ -75,6 +75,7 @@ class Epilogue(wiring.Component):
         n = config.array_n
         moments = data.ArrayLayout(Moments, n)
         factors = data.ArrayLayout(RowFactor, n)
+        ranges = data.ArrayLayout(RangeRecord, n)
         super().__init__(
             {
                 "word": In(stream.Signature(data.ArrayLayout(signed(ACCUMULATOR_BITS), n))),
@@ -83,6 +84,7 @@ class Epilogue(wiring.Component):
                 "record": In(stream.Signature(ColumnRecord)),
                 "residual": In(stream.Signature(config.line_bits)),
                 "factor_read": Out(RowSlots.read_signature(config, factors)),
+                "range_read": Out(RowSlots.read_signature(config, ranges)),
                 "statistics_continue": Out(RowSlots.enabled_read_signature(config, moments)),
                 "statistics_write": Out(RowSlots.write_signature(config, moments)),
                 "table": In(TableWriteSignature),
@@ -102,7 +104,7 @@ class Epilogue(wiring.Component):
 
         m.submodules.requantise = requantise = Requantise(self._config.array_n)
         has_room, has_residual = Signal(), Signal()  # known a cycle ahead
-        taken = self._take_words(m, requantise, has_room, has_residual)
+        taken, masked = self._take_words(m, requantise, has_room, has_residual)
         entered = _later(m, taken, 1, "entered")
         requantised = _later(m, entered, requantise.latency - 1, "requantised")
 
@@ -111,7 +113,11 @@ class Epilogue(wiring.Component):
         m.d.comb += [piecewise.enable.eq(requantised.piecewise), piecewise.i.eq(requantise.o)]
         step = _later(m, requantised, piecewise.latency, "piecewise")
 
-        summed = self._add_residuals(m, piecewise.o, step, taken.valid & taken.residual, has_residual)
+        for stage in range(requantise.latency + piecewise.latency):
+            later = Signal(self._config.array_n, name=f"masked_{stage}", reset_less=True)
+            m.d.sync += later.eq(masked)
+            masked = later
+        summed = self._add_residuals(m, piecewise.o, masked, step, taken.valid & taken.residual, has_residual)
 
         m.submodules.statistics = statistics = RowStatistics(self._config)
         wiring.connect(m, statistics.carry_on, wiring.flipped(self.statistics_continue))
@@ -129,15 +135,18 @@ class Epilogue(wiring.Component):
         return m
 
     def _take_words(self, m, requantise, has_room, has_residual):
-        """A tile's words enter the arithmetic one by one. Returns the _Step of the one that does.
+        """A tile's words enter the arithmetic one by one. Returns the _Step of the one that does, and which of its
+        lanes are masked.
 
-        The next tile is loaded in the cycle in which a tile's last column is taken. Its row factors were
+        The next tile is loaded in the cycle in which a tile's last column is taken. Its row factors and ranges were
         read when it had become the next one, the cycle before or earlier.
         """
         n = self._config.array_n
         tile, tile_valid, next_known = Signal(EpilogueTile), Signal(), Signal()
         factors = Signal(requantise.factors.shape(), reset_less=True)
+        ranges = Signal(self.range_read.lanes.shape(), reset_less=True)
         column = Signal(range(n))
+        key = Signal(16, reset_less=True)
         within = Signal()  # the column is one of those that are written
         may_take, do_take, is_last = Signal(), Signal(), Signal()
         may_load, do_load = Signal(), Signal()
@@ -156,18 +165,22 @@ class Epilogue(wiring.Component):
             do_load.eq(may_load & next_known),
             self.tile.ready.eq(do_load),
             self.factor_read.slot.eq(self.tile.payload.slot),
+            self.range_read.slot.eq(self.tile.payload.slot),
         ]
         # Right when it is looked at: tiles are loaded N cycles or more apart.
         m.d.sync += next_known.eq(self.tile.valid)
         with m.If(do_take):
             m.d.sync += [
                 column.eq(Mux(is_last, 0, column + 1)),
+                key.eq(key + 1),
                 within.eq(is_last | (column + 1 < tile.columns)),
             ]
         with m.If(may_load):
             m.d.sync += [
                 tile.eq(self.tile.payload),
                 factors.eq(self.factor_read.lanes),
+                ranges.eq(self.range_read.lanes),
+                key.eq(self.tile.payload.first_key),
                 tile_valid.eq(next_known),
                 within.eq(1),
             ]
@@ -184,20 +197,25 @@ class Epilogue(wiring.Component):
             requantise.gain.eq(tile.gain),
         ]
         step = Signal(_Step)
-        of_tile = ("piecewise", "residual", "out16", "statistics", "statistics_init", "slot")
+        of_tile = ("piecewise", "residual", "out16", "out_wide", "statistics", "statistics_init", "slot")
         m.d.comb += [step[name].eq(tile[name]) for name in of_tile]
         m.d.comb += [
             step.valid.eq(do_take & within),
             step.first.eq(column == 0),
             step.final.eq(column == tile.columns - 1),
-            step.mask.eq(tile.params & record.mask),
-            step.residue.eq(tile.residue & tile.params & record.residue),
+            # Of a result in two planes every column has a word there.
+            step.residue.eq(tile.out_wide | (tile.residue & tile.params & record.residue)),
             # A 16-bit word is written as it is.
             step.post_shift.eq(Mux(tile.out16, 0, Mux(from_record, record.post_shift, tile.post_shift))),
         ]
-        return step
+        masked = [
+            (tile.params & record.mask)
+            | (tile.ranges & ((key < ranges[lane].first) | (key >= ranges[lane].last)))
+            for lane in range(n)
+        ]
+        return step, Cat(*masked)
 
-    def _add_residuals(self, m, words, step, do_promise, has_residual):
+    def _add_residuals(self, m, words, masked, step, do_promise, has_residual):
         """`words` with their residuals and masked, a cycle later. Drives `has_residual`."""
         m.submodules.residuals = lines = Queue(self._config.line_bits, WORDS_IN_FLIGHT)
         residuals = Signal(range(WORDS_IN_FLIGHT + 1))  # that no word on its way will take
@@ -223,7 +241,7 @@ class Epilogue(wiring.Component):
             is_lowest = total[16] & (~total[15] | ~total[:15].any())
             m.d.comb += total.eq(words[lane] + Mux(step.residual, residual, 0))
             m.d.sync += summed[lane].eq(
-                Mux(step.mask, -(1 << 15), Cat(limited[0] | (is_max & is_lowest), limited[1:]).as_signed())
+                Mux(masked[lane], -(1 << 15), Cat(limited[0] | (is_max & is_lowest), limited[1:]).as_signed())
             )
         return summed
 
@@ -234,15 +252,16 @@ class Epilogue(wiring.Component):
         """
         n = self._config.array_n
         result = data.StructLayout(
-            {"lanes": words.shape(), "final": 1, "out16": 1, "residue": 1, "post_shift": 4}
+            {"lanes": words.shape(), "final": 1, "out16": 1, "residue": 1, "out_wide": 1, "post_shift": 4}
         )
+        of_word = ("final", "out16", "residue", "out_wide", "post_shift")
         m.submodules.results = results = Queue(result, WORDS_IN_FLIGHT)
         room = Signal(range(WORDS_IN_FLIGHT + 1), init=WORDS_IN_FLIGHT)
         do_pop = Signal()
         m.d.comb += [
             results.i.valid.eq(step.valid),
             results.i.payload.lanes.eq(words),
-            *(results.i.payload[name].eq(step[name]) for name in ("final", "out16", "residue", "post_shift")),
+            *(results.i.payload[name].eq(step[name]) for name in of_word),
             results.o.ready.eq(packer.has_room),
             do_pop.eq(results.o.valid & packer.has_room),
         ]
@@ -257,18 +276,19 @@ class Epilogue(wiring.Component):
             m.d.comb += [unit.value.eq(popped.lanes[lane]), unit.shift.eq(popped.post_shift)]
             shifted.append(unit.o)
         # What the packer gets with the word, in step with the stages above.
-        flags = Cat(do_pop, results.o.payload.final, results.o.payload.out16, results.o.payload.residue)
+        flags = Cat(do_pop, *(results.o.payload[name] for name in ("final", "out16", "residue", "out_wide")))
         for stage in range(WORD_LATENCY):
-            later = Signal(4, name=f"flags_{stage}")
+            later = Signal(5, name=f"flags_{stage}")
             m.d.sync += later.eq(flags)
             if stage == WORD_LATENCY - 2:
-                out16 = later[2]
+                out16, out_wide = later[2], later[4]
             flags = later
         word = Signal(self._config.line_bits, reset_less=True)
         narrow = Cat(*(saturate(value, signed(8)) for value in shifted), *map(residue, shifted))
-        m.d.sync += word.eq(Mux(out16, Cat(shifted), narrow))
+        planes = Cat(*(plane for pair in zip(*map(split_wide, shifted)) for plane in pair))
+        m.d.sync += word.eq(Mux(out16, Cat(shifted), Mux(out_wide, planes, narrow)))
         m.d.comb += [
-            Cat(packer.valid, packer.final, packer.out16, packer.flagged).eq(flags),
+            Cat(packer.valid, packer.final, packer.out16, packer.flagged).eq(flags[:4]),
             packer.word.eq(word),
         ]
 

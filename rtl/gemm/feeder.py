@@ -16,7 +16,8 @@ class Feeder(wiring.Component):
     """A word pair a cycle into the array, as long as both operands' lines are there.
 
     A tile's last pair waits until the drain has room for the N words that follow it, and until N
-    cycles have passed since the last pair of the tile before, whose drain takes as long.
+    cycles have passed since the last pair of the tile before, whose drain takes as long. Of a tile
+    with a wide operand each pass comes as a tile; what the first one leaves needs no room.
 
     Ports
     -----
@@ -68,14 +69,16 @@ class Feeder(wiring.Component):
         # A cycle old, but a tile's last pair comes at least two cycles after the tile.
         may_end, records_ahead = Signal(), Signal(RECORDS_BITS)
         m.d.comb += records_ahead.eq(self.records_read - tile.records)
-        m.d.sync += may_end.eq(self.room & self.post.ready & ~records_ahead[-1] & (spacing <= 1))
+        m.d.sync += may_end.eq(
+            (self.room | tile.wide_high) & self.post.ready & ~records_ahead[-1] & (spacing <= 1)
+        )
         m.d.comb += [
             do_load.eq(~tile_valid | (do_step & last)),
             do_step.eq(tile_valid & self.a.valid & self.b.valid & ~(last & ~may_end)),
             self.a.ready.eq(do_step & odd),
             self.b.ready.eq(do_step & odd),
             self.tile.ready.eq(do_load),
-            self.do_reserve.eq(do_step & last),
+            self.do_reserve.eq(do_step & last & ~tile.wide_high),
             self.post.payload.eq(tile.post0),
             self.post.valid.eq(do_step & last),
         ]
@@ -108,6 +111,8 @@ class Feeder(wiring.Component):
             self.o.step.first.eq(first),
             self.o.step.last.eq(last),
             self.o.step.a_unsigned.eq(tile.a_unsigned),
+            self.o.step.wide_high.eq(tile.wide_high),
+            self.o.step.wide_low.eq(tile.wide_low),
         ]
         m.d.comb += self.active.eq(self.o.step.valid)
         return m

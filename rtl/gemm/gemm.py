@@ -1,4 +1,4 @@
-"""The GEMM engine: wires sequencer, readers, feeder, array, drain queue and epilogue."""
+"""The GEMM engine: wires sequencer, readers, feeder, array, combiner, drain queue and epilogue."""
 
 from amaranth.hdl import Elaboratable, Module, ResetInserter, Signal, signed
 from amaranth.lib import data, stream, wiring
@@ -8,11 +8,12 @@ from bertha.rtl.engine.border import Border
 from bertha.rtl.engine.signatures import ControlSide
 from bertha.rtl.gemm.array import SystolicArray
 from bertha.rtl.gemm.column import ACCUMULATOR_BITS
+from bertha.rtl.gemm.combiner import PlaneCombiner
 from bertha.rtl.gemm.epilogue import Epilogue
 from bertha.rtl.gemm.feeder import Feeder
 from bertha.rtl.gemm.sequencer import TileSequencer
 from bertha.rtl.gemm.tile import PARAM_LINES, RECORDS_BITS, EpilogueTile, FeederTile, PackerTile
-from bertha.rtl.isa import ColumnRecord, Engine
+from bertha.rtl.isa import ColumnRecord, Engine, RangeRecord
 from bertha.rtl.lanes.record_reader import RecordReader
 from bertha.rtl.row_slots import RowSlots
 from bertha.rtl.scratchpad.reader import LineReader
@@ -36,7 +37,7 @@ class GemmEngine(wiring.Component):
         `active` when a word pair enters the array. An abort resets the engine.
     a, b, residual, params : Out(read_port)
     write : Out(stream of bank_write)
-    factor_read, statistics_continue, statistics_write : Out
+    factor_read, range_read, statistics_continue, statistics_write : Out
         To the row slots.
     table : In(TableWriteSignature)
         The piecewise table's entries.
@@ -48,6 +49,7 @@ class GemmEngine(wiring.Component):
         self._config = config
         moments = data.ArrayLayout(Moments, config.array_n)
         factors = data.ArrayLayout(RowFactor, config.array_n)
+        ranges = data.ArrayLayout(RangeRecord, config.array_n)
         super().__init__(
             {
                 "control": In(ControlSide),
@@ -57,6 +59,7 @@ class GemmEngine(wiring.Component):
                 "params": Out(read_port(config)),
                 "write": Out(stream.Signature(bank_write(config))),
                 "factor_read": Out(RowSlots.read_signature(config, factors)),
+                "range_read": Out(RowSlots.read_signature(config, ranges)),
                 "statistics_continue": Out(RowSlots.enabled_read_signature(config, moments)),
                 "statistics_write": Out(RowSlots.write_signature(config, moments)),
                 "table": In(TableWriteSignature),
@@ -70,6 +73,7 @@ class GemmEngine(wiring.Component):
         m.submodules.sequencer = sequencer = TileSequencer(config)
         m.submodules.feeder = feeder = Feeder(config)
         m.submodules.array = array = SystolicArray(n)
+        m.submodules.combiner = combiner = PlaneCombiner(n)
         m.submodules.epilogue = epilogue = Epilogue(config)
         m.submodules.records = records = RecordReader(config, ColumnRecord)
         m.submodules.border = border = Border(config, Engine.GEMM)
@@ -112,10 +116,11 @@ class GemmEngine(wiring.Component):
         room = Signal(range(depth + 1), init=depth)
         do_pop = Signal()
         connect(m, feeder.o, array.i)
+        connect(m, array.o, combiner.i)
         connect(m, drain.o, epilogue.word)
         m.d.comb += [
-            drain.i.payload.eq(array.o.word),
-            drain.i.valid.eq(array.o.valid),
+            drain.i.payload.eq(combiner.o.word),
+            drain.i.valid.eq(combiner.o.valid),
             feeder.room.eq(room >= n),
             do_pop.eq(drain.o.valid & drain.o.ready),
             engine.active.eq(feeder.active),
@@ -132,6 +137,7 @@ class GemmEngine(wiring.Component):
 
         connect(m, epilogue.port, flipped(self.write))
         connect(m, epilogue.factor_read, flipped(self.factor_read))
+        connect(m, epilogue.range_read, flipped(self.range_read))
         connect(m, epilogue.statistics_continue, flipped(self.statistics_continue))
         connect(m, epilogue.statistics_write, flipped(self.statistics_write))
         connect(m, flipped(self.table), epilogue.table)

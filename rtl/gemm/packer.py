@@ -27,7 +27,7 @@ wait until its post is taken, up to 32 lines each: less than half of the range."
 
 
 class Packer(wiring.Component):
-    """Writes a tile's words from `addr` and its residue words from `residue_addr`.
+    """Writes a tile's words from `addr` and its residue words, or low plane, from `residue_addr`.
 
     8-bit words go two a line; an odd last word gets a zero word beside it. The packer takes every
     word that comes: who sends them asks `has_room` first.

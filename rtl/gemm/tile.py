@@ -15,11 +15,14 @@ RECORDS_BITS = 6  # of a modulo count of tiles; fewer than half as many are in f
 class FeederTile(data.Struct):
     """For the feeder: `k` words of each operand, then post0 if it is enabled.
 
-    `records` counts the tiles with column records, modulo, up to and with this one.
+    `records` counts the tiles with column records, modulo, up to and with this one. `wide_high` is the first pass
+    of a tile with a wide operand, over its high plane, `wide_low` the second one.
     """
 
     k: unsigned(16)
     a_unsigned: unsigned(1)
+    wide_high: unsigned(1)
+    wide_low: unsigned(1)
     records: unsigned(RECORDS_BITS)
     post0: semaphore_layout
     index: unsigned(INDEX_BITS)
@@ -34,11 +37,14 @@ class EpilogueTile(data.Struct):
     row_factor: unsigned(1)
     params: unsigned(1)
     uniform: unsigned(1)
+    ranges: unsigned(1)
     out16: unsigned(1)
+    out_wide: unsigned(1)
     residue: unsigned(1)
     statistics: unsigned(2)
     statistics_init: unsigned(1)
     slot: unsigned(8)
+    first_key: unsigned(16)
     mult: unsigned(16)
     shift: unsigned(6)
     post_shift: unsigned(4)

@@ -11,17 +11,19 @@ __all__ = ["Job", "JobDecoder"]
 
 
 class Job(data.Struct):
-    """A decoded command. Exactly one of the first five members is set for a known opcode."""
+    """A decoded command. Exactly one of the first six members is set for a known opcode."""
 
     softmax: unsigned(1)
     layernorm: unsigned(1)
     quantize: unsigned(1)
     factors: unsigned(1)
+    ranges: unsigned(1)
     table: unsigned(1)
     piecewise: unsigned(1)
     write16: unsigned(1)
     write8: unsigned(1)
     residue: unsigned(1)
+    wide: unsigned(1)
     slot: unsigned(8)
     words: unsigned(16)
     gamma_shift: unsigned(6)
@@ -62,11 +64,13 @@ class JobDecoder(wiring.Component):
             job.layernorm.eq(fields.opcode == Opcode.LAYERNORM),
             job.quantize.eq(fields.opcode == Opcode.QUANTIZE),
             job.factors.eq(fields.opcode == Opcode.FACTORS),
+            job.ranges.eq(fields.opcode == Opcode.RANGES),
             job.table.eq(fields.opcode == Opcode.TABLE),
             job.piecewise.eq(table == Table.PIECEWISE),
             job.write16.eq(job.layernorm & fields.write16),
             job.write8.eq(job.softmax | job.quantize | (job.layernorm & fields.write8)),
             job.residue.eq((job.layernorm | job.quantize) & fields.residue),
+            job.wide.eq((job.layernorm | job.quantize) & fields.wide),
             job.index.eq(self.command.index),
         ]
         for name in [

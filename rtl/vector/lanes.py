@@ -139,6 +139,7 @@ class Lanes(wiring.Component):
                 requant.y.eq(Mux(job.layernorm, shifted, x)),
                 requant.mult.eq(mult),
                 requant.shift.eq(job.mult_shift),
+                requant.wide.eq(job.wide),
                 requant.step.eq(requantise.step),
                 self.o.payload.word16[lane].eq(requant.word16),
                 self.o.payload.word8[lane].eq(Mux(job.softmax, softmax.probability, requant.word8)),

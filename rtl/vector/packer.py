@@ -18,7 +18,8 @@ __all__ = ["Packer"]
 class Packer(wiring.Component):
     """Writes the int16 word, the int8 word and the residue word of each result, as the job wants them.
 
-    Three panels, each with its `PanelPacker`; to the residues belong the residue words of flagged words.
+    Three panels, each with its `PanelPacker`; to the residues belong the residue words of flagged words, or the low
+    byte of every word that has two planes.
     A line a cycle, so a word takes as many cycles as it completes lines, at least one.
 
     Ports
@@ -58,7 +59,7 @@ class Packer(wiring.Component):
         for name, base, part, wanted, wide in (
             ("word16", job.dst16_addr, word.word16, job.write16, 1),
             ("word8", job.dst8_addr, word.word8, job.write8, 0),
-            ("residue", job.residue_addr, word.residue, job.residue & word.flagged, 0),
+            ("residue", job.residue_addr, word.residue, job.wide | (job.residue & word.flagged), 0),
         ):
             m.submodules[name] = panel = PanelPacker(self._config, lines=MAXIMUM_WORDS)
             m.d.comb += [

@@ -1,10 +1,10 @@
-"""One lane of requantisation: int16 to int8, and what saturation cut off."""
+"""One lane of requantisation: int16 to int8 and what saturation cut off, or to two planes."""
 
-from amaranth.hdl import Module, Signal, signed
+from amaranth.hdl import Module, Mux, Signal, signed
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from bertha.rtl.arithmetic import residue, saturate
+from bertha.rtl.arithmetic import residue, saturate, split_wide
 from bertha.rtl.lanes.rounding_shift import RoundingShift
 
 __all__ = ["RequantiseLane"]
@@ -13,6 +13,8 @@ __all__ = ["RequantiseLane"]
 class RequantiseLane(wiring.Component):
     """`w = sat16(rhu(y * mult, shift))`, `sat8(w)` and `sat8(w - sat8(w))`, one 18 x 18 multiplier.
 
+    With `wide`, the two bytes of `min(w, 32639)` in their place, see `bertha.rtl.arithmetic.split_wide`.
+
     Ports
     -----
     y : In(signed(16))
@@ -20,12 +22,14 @@ class RequantiseLane(wiring.Component):
     mult : In(16)
         Register that belongs to stage 0.
     shift : In(6)
-        Stays while values are in the pipeline.
+    wide : In(1)
+        Stay while values are in the pipeline.
     step : In(stages)
         Bit k: stage k takes a value (`bertha.rtl.vector.steps`).
     word16 : Out(signed(16))
         y, beside its outcome.
     word8, residue : Out(signed(8))
+        Or the high and the low byte.
     """
 
     stages = 3 + RoundingShift.latency
@@ -33,6 +37,7 @@ class RequantiseLane(wiring.Component):
     y: In(signed(16))
     mult: In(16)
     shift: In(6)
+    wide: In(1)
     step: In(stages)
     word16: Out(signed(16))
     word8: Out(signed(8))
@@ -55,6 +60,10 @@ class RequantiseLane(wiring.Component):
         word8 = Signal(signed(8), reset_less=True)
         left_over = Signal(signed(8), reset_less=True)
         with m.If(step[4]):
-            m.d.sync += [word8.eq(saturate(to_w.o, signed(8))), left_over.eq(residue(to_w.o))]
+            high, low = split_wide(to_w.o)
+            m.d.sync += [
+                word8.eq(Mux(self.wide, high, saturate(to_w.o, signed(8)))),
+                left_over.eq(Mux(self.wide, low, residue(to_w.o))),
+            ]
         m.d.comb += [self.word8.eq(word8), self.residue.eq(left_over)]
         return m

@@ -40,8 +40,8 @@ class Sequencer(wiring.Component):
         Starts the row scale.
     scaled : In(1)
         The row scale is done; the factors of SOFTMAX are written a cycle later.
-    factors_written, table_written, packing, writing : In(1)
-        The state of the datapath: pulses for FACTORS' slot and TABLE's last entry, levels while
+    rows_written, table_written, packing, writing : In(1)
+        The state of the datapath: pulses for FACTORS' or RANGES' slot and TABLE's last entry, levels while
         words are packed and while the writer holds a line.
 
     Parameters
@@ -65,7 +65,7 @@ class Sequencer(wiring.Component):
                 "open": Out(1),
                 "scale": Out(1),
                 "scaled": In(1),
-                "factors_written": In(1),
+                "rows_written": In(1),
                 "table_written": In(1),
                 "packing": In(1),
                 "writing": In(1),
@@ -79,14 +79,16 @@ class Sequencer(wiring.Component):
         m.d.comb += decoder.command.eq(self.command.payload)
 
         streaming, bad_words, bad_slot, illegal = Signal(), Signal(), Signal(), Signal()
+        row_records = Signal()
         m.d.comb += [
+            row_records.eq(job.factors | job.ranges),
             streaming.eq(job.softmax | job.layernorm | job.quantize),
             bad_words.eq((job.words == 0) | job.words[0] | (job.words > MAXIMUM_WORDS)),
             bad_slot.eq(job.slot >= config.row_slots),
             illegal.eq(
                 (streaming & bad_words)
-                | ((job.softmax | job.layernorm | job.factors) & bad_slot)
-                | ~(streaming | job.factors | job.table)
+                | ((job.softmax | job.layernorm | row_records) & bad_slot)
+                | ~(streaming | row_records | job.table)
             ),
         ]
 
@@ -110,7 +112,7 @@ class Sequencer(wiring.Component):
             m.d.comb += self.source.payload.count.eq(
                 Mux(job.piecewise, entry_lines["piecewise"], entry_lines["exp2"])
             )
-        with m.Elif(job.factors):
+        with m.Elif(row_records):
             m.d.comb += self.source.payload.count.eq(2)
         with m.Else():
             m.d.comb += self.source.payload.count.eq(job.words)
@@ -154,9 +156,9 @@ class Sequencer(wiring.Component):
                     m.next = "INVERT"
                 with m.Elif(streaming & ~self.packing):
                     m.next = "DRAIN"
-                with m.Elif(self.factors_written | self.table_written):
+                with m.Elif(self.rows_written | self.table_written):
                     m.next = "POST"
-            with m.State("INVERT"), m.If(self.factors_written):
+            with m.State("INVERT"), m.If(self.rows_written):
                 m.next = "DRAIN"
             with m.State("DRAIN"), m.If(~self.writing):
                 m.next = "POST"

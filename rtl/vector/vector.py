@@ -6,17 +6,17 @@ from amaranth.lib.wiring import In, Out
 
 from bertha.rtl.engine.border import Border
 from bertha.rtl.engine.signatures import ControlSide
-from bertha.rtl.isa import Engine, NormRecord
+from bertha.rtl.isa import Engine, NormRecord, RangeRecord
 from bertha.rtl.lanes.record_reader import RecordReader
 from bertha.rtl.row_slots import RowSlots
 from bertha.rtl.scratchpad.reader import LineReader
 from bertha.rtl.scratchpad.writer import LineWriter
 from bertha.rtl.signatures import Moments, RowFactor, TableWriteSignature, bank_write, read_port
 from bertha.rtl.stream import Register, connect_streams
-from bertha.rtl.vector.factor_writer import FactorWriter
 from bertha.rtl.vector.lanes import Lanes, result_word
 from bertha.rtl.vector.packer import Packer
 from bertha.rtl.vector.row_scale import RowScale
+from bertha.rtl.vector.row_writer import RowWriter
 from bertha.rtl.vector.sequencer import Sequencer
 from bertha.rtl.vector.table_loader import TableLoader
 
@@ -24,7 +24,7 @@ __all__ = ["VectorEngine"]
 
 
 class VectorEngine(wiring.Component):
-    """Executes SOFTMAX, LAYERNORM, QUANTIZE, FACTORS, TABLE and VECTOR_WAIT, one after another.
+    """Executes SOFTMAX, LAYERNORM, QUANTIZE, FACTORS, RANGES, TABLE and VECTOR_WAIT, one after another.
 
     Lane r owns row r of a panel. A word a cycle goes through the lanes, unless it completes more
     than one line: LAYERNORM that writes int16 and int8 takes three cycles for two words. See
@@ -38,7 +38,7 @@ class VectorEngine(wiring.Component):
         exist, before anything is done; SCRATCHPAD_RANGE. An abort resets the engine.
     source, params : Out(read_port)
     write : Out(stream of bank_write)
-    statistics_read, factor_write : Out
+    statistics_read, factor_write, range_write : Out
         The engine's side of the row slots.
     piecewise_write : Out(TableWriteSignature)
         Entries of the table that the GEMM epilogue holds.
@@ -54,6 +54,7 @@ class VectorEngine(wiring.Component):
         self._config = config
         moments = data.ArrayLayout(Moments, config.array_n)
         factors = data.ArrayLayout(RowFactor, config.array_n)
+        ranges = data.ArrayLayout(RangeRecord, config.array_n)
         super().__init__(
             {
                 "control": In(ControlSide),
@@ -62,6 +63,7 @@ class VectorEngine(wiring.Component):
                 "write": Out(stream.Signature(bank_write(config))),
                 "statistics_read": Out(RowSlots.read_signature(config, moments)),
                 "factor_write": Out(RowSlots.write_signature(config, factors)),
+                "range_write": Out(RowSlots.write_signature(config, ranges)),
                 "piecewise_write": Out(TableWriteSignature),
             }
         )
@@ -79,7 +81,7 @@ class VectorEngine(wiring.Component):
         m.submodules.lanes = lanes = Lanes(config)
         m.submodules.packer = packer = Packer(config)
         m.submodules.writer = writer = LineWriter(config)
-        m.submodules.factor_writer = factor_writer = FactorWriter(config)
+        m.submodules.row_writer = row_writer = RowWriter(config)
         m.submodules.table_loader = table_loader = TableLoader(config)
         job = sequencer.job
 
@@ -112,12 +114,12 @@ class VectorEngine(wiring.Component):
         m.d.comb += [
             lanes.i.payload.eq(source.o.payload),
             table_loader.i.payload.eq(source.o.payload),
-            factor_writer.i.payload.eq(source.o.payload),
+            row_writer.i.payload.eq(source.o.payload),
         ]
         with m.If(job.table):
             m.d.comb += [table_loader.i.valid.eq(source.o.valid), source.o.ready.eq(table_loader.i.ready)]
-        with m.Elif(job.factors):
-            m.d.comb += [factor_writer.i.valid.eq(source.o.valid), source.o.ready.eq(factor_writer.i.ready)]
+        with m.Elif(job.factors | job.ranges):
+            m.d.comb += [row_writer.i.valid.eq(source.o.valid), source.o.ready.eq(row_writer.i.ready)]
         with m.Else():
             m.d.comb += [lanes.i.valid.eq(source.o.valid), source.o.ready.eq(lanes.i.ready)]
 
@@ -134,7 +136,7 @@ class VectorEngine(wiring.Component):
             sequencer.packing.eq(packer.busy),
             sequencer.writing.eq(~writer.idle),
             sequencer.table_written.eq(table_loader.done),
-            sequencer.factors_written.eq(factor_writer.write.enable),
+            sequencer.rows_written.eq(row_writer.factor_write.enable | row_writer.range_write.enable),
             sequencer.scaled.eq(row_scale.done),
         ]
 
@@ -147,16 +149,18 @@ class VectorEngine(wiring.Component):
             row_scale.epsilon.eq(job.epsilon),
             row_scale.moments.eq(self.statistics_read.lanes),
             lanes.moments.eq(self.statistics_read.lanes),
-            factor_writer.slot.eq(job.slot),
-            factor_writer.take.eq(row_scale.done & job.softmax),
-            factor_writer.factors.eq(row_scale.factors),
+            row_writer.slot.eq(job.slot),
+            row_writer.ranges.eq(job.ranges),
+            row_writer.take.eq(row_scale.done & job.softmax),
+            row_writer.factors.eq(row_scale.factors),
             lanes.scales.eq(row_scale.factors),
         ]
         for lane in range(config.array_n):
             m.d.comb += row_scale.probabilities[lane].eq(lanes.sums[lane])
 
-        # Tables and factors
+        # Tables, factors and ranges
         wiring.connect(m, table_loader.exp2, lanes.table)
         wiring.connect(m, table_loader.segments, wiring.flipped(self.piecewise_write))
-        wiring.connect(m, factor_writer.write, wiring.flipped(self.factor_write))
+        wiring.connect(m, row_writer.factor_write, wiring.flipped(self.factor_write))
+        wiring.connect(m, row_writer.range_write, wiring.flipped(self.range_write))
         return ResetInserter(self.control.abort)(m)

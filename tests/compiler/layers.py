@@ -147,8 +147,9 @@ def packed_ranges(chance, tokens):
 
 
 def random_inputs(layer, seq, *, seed, masked=0):
-    """int16 layer input [seq, hidden] and a mask with `masked` padding tokens at its end."""
+    """int16 layer input [seq, hidden] and the ranges of a sentence with `masked` padding tokens behind it."""
     rng = np.random.default_rng(seed)
     x16 = np.clip(rng.normal(0, 3000, (seq, layer.hidden)), -32768, 32767).astype(np.int16)
-    mask = np.arange(seq) < seq - masked
-    return x16, mask
+    ranges = np.zeros((seq, 2), dtype=np.int64)
+    ranges[: seq - masked, 1] = seq - masked
+    return x16, ranges

@@ -199,8 +199,9 @@ def test_weights_of_another_family_than_the_config_says(tmp_path):
         ("distilbert", {"activation": "mish"}, "activation gelu, .* not hidden_act 'mish'"),
         ("bert", {"quantization_config": {"bits": 8}}, "fp32, fp16 or bf16, not quantization_config"),
         ("bert", {"auto_map": {"AutoModel": "new.Bert"}}, r"code of its own \(auto_map 'new.Bert'\)"),
-        ("bert", {"layer_norm_eps": -1.0}, "layer_norm_eps must be a number from 0, not -1.0"),
-        ("bert", {"layer_norm_eps": "small"}, "layer_norm_eps must be a number from 0, not 'small'"),
+        ("bert", {"layer_norm_eps": -1.0}, "layer_norm_eps must be a number from 0 to 1, not -1.0"),
+        ("bert", {"layer_norm_eps": "small"}, "layer_norm_eps must be a number from 0 to 1, not 'small'"),
+        ("bert", {"vocab_size": 10**30}, "vocab_size must be at most 1073741824, not 10"),
         ("bert", {"pad_token_id": 40}, "pad_token_id must be from 0 to 39, not 40"),
         ("roberta", {"pad_token_id": None}, "pad_token_id must be from 0 to 39, not None"),
         ("roberta", {"max_position_embeddings": 2}, "must be more than 2, the first token's position"),
@@ -215,6 +216,15 @@ def test_refused_configurations(family, change, message, tmp_path):
     with pytest.raises(ModelError, match=message) as refusal:
         load_model(tmp_path)
     assert "\n" not in str(refusal.value)
+
+
+def test_sizes_are_checked_before_anything_is_built(tmp_path):
+    write_model(tmp_path, tiny_model("bert"), num_hidden_layers=10**9)
+    with pytest.raises(ModelError, match="encoder.layer.999999999.attention.self.query.weight is missing"):
+        load_model(tmp_path)
+    write_model(tmp_path, tiny_model("bert"), hidden_size=10**9)
+    with pytest.raises(ModelError, match=r"has the shape \[40, 20\] instead of \[40, 1000000000\]"):
+        load_model(tmp_path)
 
 
 def test_distilbert_names_what_is_missing_in_its_own_terms(tmp_path):

@@ -4,7 +4,7 @@ import pytest
 from amaranth.hdl import Module, Signal, signed, unsigned
 from amaranth.sim import Simulator
 
-from bertha.rtl.arithmetic import residue, round_half_up, saturate
+from bertha.rtl.arithmetic import residue, round_half_up, saturate, split_wide
 
 
 def evaluate(build, shape, values, extra=None):
@@ -51,6 +51,14 @@ def test_saturate_unsigned_source(target, high):
     values = list(range(1024))
     got = evaluate(lambda v, _: saturate(v, target), unsigned(10), values)
     assert got == [min(high, v) for v in values]
+
+
+def test_planes_of_every_word():
+    words = range(-32768, 32768)
+    high = evaluate(lambda word, _: split_wide(word)[0], signed(16), words)
+    low = evaluate(lambda word, _: split_wide(word)[1], signed(16), words)
+    assert [256 * upper + lower for upper, lower in zip(high, low)] == [min(word, 32639) for word in words]
+    assert set(high) == set(low) == set(range(-128, 128))
 
 
 def test_residue_of_every_word():

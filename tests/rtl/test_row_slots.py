@@ -17,10 +17,12 @@ def test_slots_keep_what_was_written(name):
     lanes = range(config.array_n)
 
     async def bench(ctx):
-        statistics, factors = {}, {}
+        statistics, factors, ranges = {}, {}, {}
         for slot in range(config.row_slots):
             statistics[slot] = [(rng.randrange(-(1 << 27), 1 << 27), rng.randrange(1 << 43)) for _ in lanes]
             factors[slot] = [(rng.randrange(1 << 16), rng.randrange(1 << 6)) for _ in lanes]
+            ranges[slot] = [(rng.randrange(1 << 16), rng.randrange(1 << 16)) for _ in lanes]
+            ctx.set(dut.range_write.slot, slot)
             ctx.set(dut.statistics_write.slot, slot)
             ctx.set(dut.factor_write.slot, slot)
             for lane in lanes:
@@ -28,14 +30,18 @@ def test_slots_keep_what_was_written(name):
                 ctx.set(dut.statistics_write.lanes[lane], {"sum": total, "squares": squares})
                 mult, shift = factors[slot][lane]
                 ctx.set(dut.factor_write.lanes[lane], {"mult": mult, "shift": shift})
+                first, last = ranges[slot][lane]
+                ctx.set(dut.range_write.lanes[lane], {"first": first, "last": last})
+            ctx.set(dut.range_write.enable, 1)
             ctx.set(dut.statistics_write.enable, 1)
             ctx.set(dut.factor_write.enable, 1)
             await ctx.tick()
         ctx.set(dut.statistics_write.enable, 0)
         ctx.set(dut.factor_write.enable, 0)
+        ctx.set(dut.range_write.enable, 0)
         ctx.set(dut.statistics_write.lanes[0].sum, 1)
         for slot in rng.sample(range(config.row_slots), config.row_slots):
-            for port in (dut.statistics_read, dut.statistics_continue, dut.factor_read):
+            for port in (dut.statistics_read, dut.statistics_continue, dut.factor_read, dut.range_read):
                 ctx.set(port.slot, slot)
             ctx.set(dut.statistics_continue.enable, 1)
             await ctx.tick()
@@ -50,6 +56,10 @@ def test_slots_keep_what_was_written(name):
                 for i in lanes
             ]
             assert got == factors[slot]
+            got = [
+                (ctx.get(dut.range_read.lanes[i].first), ctx.get(dut.range_read.lanes[i].last)) for i in lanes
+            ]
+            assert got == ranges[slot]
             held = ctx.get(dut.statistics_continue.lanes[0].sum)
             ctx.set(dut.statistics_continue.slot, (slot + 1) % config.row_slots)
             await ctx.tick()

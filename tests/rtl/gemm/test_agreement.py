@@ -5,13 +5,23 @@ import random
 import pytest
 
 from bertha.rtl.config import PRESETS
-from bertha.rtl.isa import COMMANDS, Opcode, Statistics
+from bertha.rtl.isa import COMMANDS, Opcode, Statistics, Wide
 from tests.rtl.gemm.test_gemm import RESIDUAL, RESIDUE, A, B, Bench, C
 from tests.rtl.interpreted import Interpreted
 
-COMMANDS_EACH = 10
-PARAMS, FACTORS, SEGMENTS = 5000, 5400, 5500  # lines
-FLAGS = ("a_unsigned", "piecewise", "residual", "row_factor", "params", "uniform", "statistics_init")
+COMMANDS_EACH = 14
+PARAMS, FACTORS, RANGES, SEGMENTS = 5000, 5400, 5450, 5500  # lines
+FLAGS = (
+    "a_unsigned",
+    "piecewise",
+    "residual",
+    "row_factor",
+    "params",
+    "uniform",
+    "statistics_init",
+    "ranges",
+)
+LOW = 40  # lines from a high plane to its low plane
 WIDTHS = {field.name: field.width for field in COMMANDS[Opcode.GEMM]}
 EDGES16 = (-32768, -32767, -1, 0, 1, 32766, 32767)
 
@@ -38,6 +48,18 @@ def random_lines(rng, config, count):
     return lines
 
 
+def random_ranges(rng, config, fields):
+    """Of N rows: whole, empty, around the keys of a command, or any."""
+    n, first = config.array_n, fields["first_key"]
+    ranges = []
+    for _ in range(n):
+        near = [min(max(first + rng.randint(-2, 3 * n), 0), 65535) for _ in range(2)]
+        ranges.append(
+            rng.choice([(0, 0), (0, 65535), near, sorted(near), [rng.randrange(1 << 16) for _ in near]])
+        )
+    return [tuple(pair) for pair in ranges]
+
+
 def random_fields(rng, config):
     """A legal command's fields, apart from its places."""
     n = config.array_n
@@ -51,7 +73,11 @@ def random_fields(rng, config):
         "slot": rng.randrange(3),
         "slot_step": rng.choice([0, 0, 1, 2]),
     }
-    fields["out16"], fields["residue"] = rng.choice([(1, 0), (0, 0), (0, 1), (0, 1)])
+    kinds = [(1, 0, 0), (0, 0, 0), (0, 1, 0), (0, 1, 0), (0, 0, 1), (0, 1, 1)]
+    fields["out16"], fields["residue"], fields["out_wide"] = rng.choice(kinds)
+    fields["wide"] = rng.choice([Wide.NONE, Wide.A, Wide.B])
+    fields["first_key"] = rng.choice([0, n, 40, 65535 - n, rng.randrange(1 << 16)])
+    fields["key_step"] = rng.choice([n, n, 0, (1 << 16) - n, rng.randrange(1 << 16)])
     return fields
 
 
@@ -67,16 +93,23 @@ def test_any_legal_command(name, seed):
         "a_addr": A, "a_stride": 16, "b_addr": B, "b_stride": 20, "c_addr": C, "c_stride": n,
         "residue_addr": RESIDUE, "residue_stride": n, "residual_addr": RESIDUAL, "residual_stride": n,
         "param_addr": PARAMS, "param_stride": 4,
+        "low_offset": LOW,
     }  # fmt: skip
 
     def put(addr, lines):
         dut.put(addr, lines)
         interpreted.put(addr, lines)
 
+    def put_records(addr, opcode, slot, records):
+        content = b"".join(record.to_bytes(4, "little") for record in records)
+        half = config.line_bytes
+        put(addr, [int.from_bytes(content[i : i + half], "little") for i in (0, half)])
+        interpreted.execute(opcode, src_addr=addr, slot=slot)
+
     async def bench(ctx):
         for index in range(COMMANDS_EACH):
-            put(A, random_lines(rng, config, 80))
-            put(B, random_lines(rng, config, 80))
+            put(A, random_lines(rng, config, 120))
+            put(B, random_lines(rng, config, 120))
             put(RESIDUAL, random_lines(rng, config, 4 * n))
             # Reserved bits of records are anything.
             put(PARAMS, [rng.getrandbits(config.line_bits) for _ in range(16)])
@@ -95,11 +128,14 @@ def test_any_legal_command(name, seed):
                 slot = fields["slot"] + tile * fields["slot_step"]
                 if index == 0 or rng.random() < 0.3:
                     factors = [(pick(rng, 16), pick(rng, 6)) for _ in range(n)]
-                    content = b"".join((m | s << 16).to_bytes(4, "little") for m, s in factors)
-                    half = config.line_bytes
-                    put(FACTORS, [int.from_bytes(content[i : i + half], "little") for i in (0, half)])
                     await dut.write_factors(ctx, slot, factors)
-                    interpreted.execute(Opcode.FACTORS, src_addr=FACTORS, slot=slot)
+                    put_records(
+                        FACTORS, Opcode.FACTORS, slot, [mult | shift << 16 for mult, shift in factors]
+                    )
+                if index == 0 or rng.random() < 0.6:
+                    ranges = random_ranges(rng, config, fields)
+                    await dut.write_ranges(ctx, slot, ranges)
+                    put_records(RANGES, Opcode.RANGES, slot, [first | last << 16 for first, last in ranges])
             await dut.command(ctx, index, **places, **fields)
             await dut.until_idle(ctx)
             interpreted.execute(Opcode.GEMM, **places, **fields)

@@ -43,6 +43,7 @@ class Bench(wiring.Component):
         m.submodules.engine = engine = self.engine
         m.submodules.slots = slots = self.slots
         wiring.connect(m, engine.factor_read, slots.factor_read)
+        wiring.connect(m, engine.range_read, slots.range_read)
         wiring.connect(m, engine.statistics_continue, slots.statistics_continue)
         wiring.connect(m, engine.statistics_write, slots.statistics_write)
         return m
@@ -78,6 +79,15 @@ class Bench(wiring.Component):
         for lane, (mult, shift) in enumerate(factors):
             ctx.set(port.lanes[lane].mult, mult)
             ctx.set(port.lanes[lane].shift, shift)
+        ctx.set(port.enable, 1)
+        await ctx.tick()
+        ctx.set(port.enable, 0)
+
+    async def write_ranges(self, ctx, slot, ranges):
+        port = self.slots.range_write
+        ctx.set(port.slot, slot)
+        for lane, (first, last) in enumerate(ranges):
+            ctx.set(port.lanes[lane], {"first": first, "last": last})
         ctx.set(port.enable, 1)
         await ctx.tick()
         ctx.set(port.enable, 0)
@@ -360,7 +370,10 @@ def test_tiles_follow_without_a_bubble(name, k, out16):
         {"statistics": 3},
         {"slot": 200, "row_factor": 1},
         {"slot": 31, "slot_step": 1, "statistics": 1},
+        {"slot": 32, "ranges": 1},
         {"out16": 1, "residue": 1},
+        {"out16": 1, "out_wide": 1},
+        {"wide": 3},
     ],
 )
 def test_illegal_commands(fields):
@@ -373,6 +386,9 @@ def test_illegal_commands(fields):
     [
         {"a_addr": 16383},
         {"b_addr": 1 << 23},
+        {"wide": 1, "low_offset": 16384 - 3},
+        {"wide": 2, "b_addr": 1 << 13, "low_offset": 1 << 13},
+        {"out_wide": 1, "residue_addr": 16384 - 3},
         {"c_addr": 16384 - 3},
         {"residual": 1, "residual_addr": 16380},
         {"params": 1, "param_addr": 16381},

@@ -19,7 +19,8 @@ class Bench:
     """Runs commands on a fresh engine.
 
     memory : line address to line; what isn't in it was never written.
-    statistics : slot to N pairs (sum or maximum, squares); factors : slot to N pairs (mult, shift).
+    statistics : slot to N pairs (sum or maximum, squares); factors : slot to N pairs (mult, shift);
+    ranges : slot to N pairs (first, last).
     semaphores : number to units; segments : index to data.
     """
 
@@ -28,7 +29,7 @@ class Bench:
         self.pattern = pattern
         self.seed = seed
         self.random = random.Random(seed)
-        self.memory, self.statistics, self.factors = {}, {}, {}
+        self.memory, self.statistics, self.factors, self.ranges = {}, {}, {}, {}
         self.semaphores, self.segments = {}, {}
         self.commands = []
         self.cycle = 0
@@ -140,6 +141,11 @@ class Bench:
                 if ctx.get(dut.factor_write.enable)
                 else None
             )
+            keys = (
+                (ctx.get(dut.range_write.slot), ctx.get(dut.range_write.lanes))
+                if ctx.get(dut.range_write.enable)
+                else None
+            )
             if ctx.get(dut.piecewise_write.enable):
                 self.segments[ctx.get(dut.piecewise_write.index)] = ctx.get(dut.piecewise_write.data)
             if ctx.get(control.fault.valid) and self.fault is None:
@@ -169,6 +175,11 @@ class Bench:
                 number, values = factor
                 self.factors[number] = [
                     (values[lane].mult, values[lane].shift) for lane in range(self.config.array_n)
+                ]
+            if keys is not None:
+                number, values = keys
+                self.ranges[number] = [
+                    (values[lane].first, values[lane].last) for lane in range(self.config.array_n)
                 ]
             for lane, (total, squares) in enumerate(
                 self.statistics.get(slot_before, [(-1, 1)] * self.config.array_n)

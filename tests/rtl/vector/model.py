@@ -74,23 +74,28 @@ def row_scale(n, total, squares, epsilon):
     return ((1 << 35) - 1) // root, e
 
 
-def _requantize(panel, records, mult_shift):
+def _requantize(panel, records, mult_shift, wide):
     word8, residue = [], []
     for word, record in zip(panel, records):
         w = [saturate(rhu(y * record["mult"], mult_shift), 16) for y in word]
+        if wide:
+            w = [min(v, 127 * 256 + 127) for v in w]
+            word8.append([(v + 128) // 256 for v in w])
+            residue.append([(v + 128) % 256 - 128 for v in w])
+            continue
         word8.append([saturate(v, 8) for v in w])
         if record["residue"]:
             residue.append([saturate(v - saturate(v, 8), 8) for v in w])
     return word8, residue
 
 
-def quantize(panel, records, mult_shift):
-    """int8 panel and residue words."""
-    return _requantize(panel, records, mult_shift)
+def quantize(panel, records, mult_shift, wide=0):
+    """int8 panel and residue words, or the high and the low plane."""
+    return _requantize(panel, records, mult_shift, wide)
 
 
-def layernorm(panel, row_moments, records, *, epsilon, gamma_shift, mult_shift):
-    """int16 panel, int8 panel and residue words."""
+def layernorm(panel, row_moments, records, *, epsilon, gamma_shift, mult_shift, wide=0):
+    """int16 panel, and int8 panel and residue words or the high and the low plane."""
     n = len(panel)
     scales = [row_scale(n, total, squares, epsilon) for total, squares in row_moments]
     out = []
@@ -100,7 +105,7 @@ def layernorm(panel, row_moments, records, *, epsilon, gamma_shift, mult_shift):
             z = saturate(rhu((n * x - total) * r, 31 - e), 18)
             values.append(saturate(rhu(z * record["gamma"], gamma_shift) + record["beta"], 16))
         out.append(values)
-    return (out, *_requantize(out, records, mult_shift))
+    return (out, *_requantize(out, records, mult_shift, wide))
 
 
 def _lines(data, line_bytes):

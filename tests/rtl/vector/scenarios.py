@@ -32,6 +32,7 @@ class Scenario:
         self.lanes = bench.config.array_n
         self.expected_lines = {}
         self.expected_factors = {}
+        self.expected_ranges = {}
         self.expected_segments = {}
         self.slot = 0
         self.table = None
@@ -62,6 +63,13 @@ class Scenario:
         self.bench.command(Opcode.FACTORS, slot=slot, src_addr=src, **fields)
         self.expected_factors[slot] = factors
 
+    def range_records(self, ranges, **fields):
+        """Copies ranges of keys into a slot."""
+        slot = self._next_slot()
+        src = self.bench.allocate(model.factor_lines(ranges))
+        self.bench.command(Opcode.RANGES, slot=slot, src_addr=src, **fields)
+        self.expected_ranges[slot] = ranges
+
     def softmax(self, panel, *, maxima=None, **fields):
         """SOFTMAX of a panel of scores."""
         slot = self._next_slot()
@@ -86,6 +94,7 @@ class Scenario:
         write16=1,
         write8=1,
         residue=1,
+        wide=0,
         **fields,
     ):
         """LAYERNORM of a panel."""
@@ -96,7 +105,13 @@ class Scenario:
         params = self.bench.allocate(model.norm_lines(records, self.lanes))
         dst16 = src if in_place else self.bench.allocate(len(panel))
         word16, word8, residues = model.layernorm(
-            panel, moments, records, epsilon=epsilon, gamma_shift=gamma_shift, mult_shift=mult_shift
+            panel,
+            moments,
+            records,
+            epsilon=epsilon,
+            gamma_shift=gamma_shift,
+            mult_shift=mult_shift,
+            wide=wide,
         )
         dst8 = self.bench.allocate(len(panel) // 2)
         residue_lines = model.pack8(residues, self.lanes)
@@ -116,20 +131,21 @@ class Scenario:
             write16=write16,
             write8=write8,
             residue=residue,
+            wide=wide,
             **fields,
         )
         if write16:
             self._expect(dst16, model.panel16(word16))
         if write8:
             self._expect(dst8, model.pack8(word8, self.lanes))
-        if residue:
+        if residue or wide:
             self._expect(residue_addr, residue_lines)
 
-    def quantize(self, panel, records, *, mult_shift=12, residue=1, **fields):
+    def quantize(self, panel, records, *, mult_shift=12, residue=1, wide=0, **fields):
         """QUANTIZE of a panel."""
         src = self.bench.allocate(model.panel16(panel))
         params = self.bench.allocate(model.norm_lines(records, self.lanes))
-        word8, residues = model.quantize(panel, records, mult_shift)
+        word8, residues = model.quantize(panel, records, mult_shift, wide)
         dst8 = self.bench.allocate(len(panel) // 2)
         residue_lines = model.pack8(residues, self.lanes)
         residue_addr = self.bench.allocate(len(residue_lines))
@@ -142,10 +158,11 @@ class Scenario:
             residue_addr=residue_addr,
             mult_shift=mult_shift,
             residue=residue,
+            wide=wide,
             **fields,
         )
         self._expect(dst8, model.pack8(word8, self.lanes))
-        if residue:
+        if residue or wide:
             self._expect(residue_addr, residue_lines)
 
     def run(self, **options):
@@ -159,6 +176,7 @@ class Scenario:
         assert changed <= set(self.expected_lines)
         assert bench.writes == len(self.expected_lines)
         assert bench.factors == self.expected_factors
+        assert bench.ranges == self.expected_ranges
         assert bench.segments == self.expected_segments
 
     @staticmethod

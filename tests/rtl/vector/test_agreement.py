@@ -37,6 +37,7 @@ def random_command(rng, bench, slot):
         "param_addr": bench.allocate(records),
         "residue_addr": bench.allocate([0] * words),
         "residue": rng.randrange(2),
+        "wide": rng.randrange(2),
         "mult_shift": pick(rng, 6),
     }
     if opcode == Opcode.LAYERNORM:
@@ -70,10 +71,9 @@ def test_any_legal_command(name, seed):
     for slot, statistics in bench.statistics.items():
         for lane, (total, squares) in enumerate(statistics):
             machine.sums[slot][lane], machine.squares[slot][lane] = total, squares
-    slot = config.row_slots - 1
-    commands.append(
-        (Opcode.FACTORS, {"slot": slot, "src_addr": bench.allocate(random_lines(rng, config, 2))})
-    )
+    for opcode in (Opcode.FACTORS, Opcode.RANGES, Opcode.FACTORS, Opcode.RANGES):
+        slot = config.row_slots - 1 - rng.randrange(2)
+        commands.append((opcode, {"slot": slot, "src_addr": bench.allocate(random_lines(rng, config, 2))}))
     for addr, line in bench.memory.items():
         interpreted.put(addr, [line])
     for opcode, fields in commands:
@@ -81,6 +81,9 @@ def test_any_legal_command(name, seed):
         interpreted.execute(opcode, **fields)
     bench.run()
     assert not interpreted.differences(bench.memory), commands
+    assert bench.ranges
+    for slot, ranges in bench.ranges.items():
+        assert ranges == list(zip(machine.firsts[slot].tolist(), machine.lasts[slot].tolist())), slot
     for slot, factors in bench.factors.items():
         expected = list(zip(machine.mults[slot].tolist(), machine.shifts[slot].tolist()))
         assert factors == expected, slot

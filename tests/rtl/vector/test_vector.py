@@ -31,14 +31,17 @@ def test_all_commands_one_after_another(name, pattern):
     run.softmax(realistic_scores(rng, 38, lanes))
     run.layernorm(random_panel(rng, 26, lanes), random_records(rng, 26), epsilon=1000, in_place=True)
     run.factor_records([(rng.randrange(65536), rng.randrange(64)) for _ in range(lanes)])
+    run.range_records([(rng.randrange(65536), rng.randrange(65536)) for _ in range(lanes)])
     run.quantize(random_panel(rng, 30, lanes), random_records(rng, 30), mult_shift=16)
+    run.quantize(random_panel(rng, 6, lanes), random_records(rng, 6), mult_shift=16, wide=1)
     run.piecewise([rng.getrandbits(32) for _ in range(256)])
     run.softmax(random_panel(rng, 12, lanes, -32768, -20000))
     run.layernorm(random_panel(rng, 2, lanes), random_records(rng, 2), gamma_shift=0)
     run.layernorm(random_panel(rng, 14, lanes), random_records(rng, 14, residue=1), mult_shift=0)
     run.quantize(random_panel(rng, 2, lanes), random_records(rng, 2, residue=1), residue=0)
+    run.layernorm(random_panel(rng, 8, lanes), random_records(rng, 8), mult_shift=14, residue=0, wide=1)
     run.run()
-    assert run.bench.semaphores == {1: 10}
+    assert run.bench.semaphores == {1: 13}
 
 
 @BOTH
@@ -58,6 +61,7 @@ def test_random_layernorms(name, seed):
             write16=rng.randint(0, 1),
             write8=rng.randint(0, 1),
             residue=rng.randint(0, 1),
+            wide=rng.randint(0, 1),
         )
     run.run()
 
@@ -232,6 +236,7 @@ ILLEGAL = [
     (Opcode.SOFTMAX, {"words": 4, "slot": 16}),
     (Opcode.LAYERNORM, {"words": 4, "slot": 255}),
     (Opcode.FACTORS, {"slot": 16}),
+    (Opcode.RANGES, {"slot": 16}),
 ]
 
 
@@ -257,7 +262,9 @@ OUTSIDE = [
     (Opcode.LAYERNORM, {"dst16_addr": 8191, "write16": 1}),
     (Opcode.QUANTIZE, {"residue_addr": (1 << 24) - 1, "residue": 1}),
     (Opcode.QUANTIZE, {"src_addr": (1 << 24) - 1, "param_addr": (1 << 24) - 1}),
+    (Opcode.QUANTIZE, {"residue_addr": 8191, "words": 4, "wide": 1}),
     (Opcode.FACTORS, {"src_addr": 8191}),
+    (Opcode.RANGES, {"src_addr": 8191}),
     (Opcode.TABLE, {"src_addr": 8177}),
     (Opcode.TABLE, {"src_addr": 8065, "table": 1}),
 ]
@@ -269,7 +276,7 @@ def test_ranges_outside_the_scratchpad(opcode, fields, pattern):
     run, _ = scenario("tiny4", pattern, seed=10)
     bench = run.bench
     assert bench.config.lines == 8192
-    if opcode not in (Opcode.FACTORS, Opcode.TABLE):
+    if opcode not in (Opcode.FACTORS, Opcode.RANGES, Opcode.TABLE):
         fields = {"words": 2} | fields
     records = model.norm_lines([{"gamma": 1, "beta": 1, "mult": 9, "residue": 1}] * 4, 4)
     bench.allocate(records)
@@ -285,9 +292,10 @@ def test_last_lines_of_the_scratchpad_are_usable():
     run.bench.command(Opcode.TABLE, src_addr=8192 - 16)
     run.bench.command(Opcode.TABLE, src_addr=8192 - 128, table=1)
     run.bench.command(Opcode.FACTORS, src_addr=8190, slot=15)
+    run.bench.command(Opcode.RANGES, src_addr=8190, slot=15)
     run.bench.command(Opcode.SOFTMAX, src_addr=8188, dst8_addr=8190, words=4, slot=15)
     run.bench.run()
-    assert run.bench.fault is None and run.bench.semaphores == {1: 4}
+    assert run.bench.fault is None and run.bench.semaphores == {1: 5}
 
 
 @BOTH
