@@ -1,6 +1,7 @@
 """What of a model the host computes, without the encoder: tokenizer, embeddings, pooling, classification head."""
 
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import numpy as np
 import torch
@@ -60,9 +61,10 @@ class HostModel:
 
     @classmethod
     def from_encoder(cls, encoder) -> "HostModel":
-        """The host's part of an `Encoder`; the tables are shared."""
+        """The host's part of an `Encoder`; the tables are shared. Of a folder's path its name is kept."""
+        folder = Path(encoder.name)
         return cls(
-            name=encoder.name,
+            name=folder.resolve().name if folder.is_dir() else encoder.name,
             digest=encoder.digest,
             trained=encoder.trained,
             family=encoder.family,

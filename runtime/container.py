@@ -77,6 +77,8 @@ def read_container(path, *, check_manifest) -> tuple[dict, dict]:
         raise ArtifactError(
             f"artifact {str(path)!r} must be a file that bertha compile wrote, whole; but it is damaged or another file"
         ) from None
+    except KeyError as error:
+        raise ArtifactError(f"artifact {str(path)!r} must hold {error.args[0]}, but doesn't") from None
     except Exception as error:  # zipfile and zlib have many ways to find a file damaged
         raise ArtifactError(f"artifact {str(path)!r} is damaged: {error!r}") from None
 
