@@ -1,12 +1,13 @@
 """The float tier: Hugging Face's BertModel, and what its layers compute on the way."""
 
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 
 import numpy as np
 import torch
 
-__all__ = ["LayerTrace", "LayerWeights", "layer_reference", "layer_weights", "trace_layer"]
+__all__ = ["LayerTrace", "LayerWeights", "layer_reference", "layer_weights", "trace_layer", "trace_layers"]
 
 BATCH = 16
 
@@ -86,18 +87,39 @@ def trace_layer(encoder, sentences, index) -> LayerTrace:
     with _first_layers(encoder.bert, index + 1) as bert, torch.inference_mode():
         for start in range(0, len(order), BATCH):
             batch = [sentences[i] for i in order[start : start + BATCH]]
-            width = max(sentence.tokens for sentence in batch)
-            ids = torch.zeros(len(batch), width, dtype=torch.long)
-            mask = torch.zeros(len(batch), width, dtype=torch.long)
-            for row, sentence in enumerate(batch):
-                ids[row, : sentence.tokens] = torch.from_numpy(sentence.ids[sentence.mask])
-                mask[row, : sentence.tokens] = 1
+            ids, mask, segments = _padded(batch)
             with _captured(bert.encoder.layer[index]) as captured:
-                bert(input_ids=ids, attention_mask=mask)
+                bert(input_ids=ids, attention_mask=mask, token_type_ids=segments)
             lengths += [sentence.tokens for sentence in batch]
             for name, value in captured.items():
                 parts.setdefault(name, []).append(value[mask.bool()].numpy())
     return LayerTrace(lengths=lengths, **{name: np.concatenate(part) for name, part in parts.items()})
+
+
+def trace_layers(encoder, sentences) -> Iterator[LayerTrace]:
+    """What each layer in turn computes for the sentences: `trace_layer` of all, in one pass.
+
+    Only one layer's tensors are held at a time. The sentences come in ascending order of their lengths.
+    """
+    ordered = sorted(sentences, key=lambda sentence: sentence.tokens)
+    batches = []
+    with torch.inference_mode():
+        for start in range(0, len(ordered), BATCH):
+            ids, mask, segments = _padded(ordered[start : start + BATCH])
+            states = encoder.bert.embeddings(input_ids=ids, token_type_ids=segments)
+            hidden_keys = torch.zeros(mask.shape).masked_fill(mask == 0, torch.finfo(torch.float32).min)
+            batches.append([states, hidden_keys[:, None, None, :], mask.bool()])
+    lengths = [sentence.tokens for sentence in ordered]
+    for layer in encoder.bert.encoder.layer:
+        parts = {}
+        for batch in batches:
+            states, hidden_keys, real = batch
+            with torch.inference_mode(), _captured(layer) as captured:
+                layer(states, hidden_keys)
+            batch[0] = captured["outputs"]
+            for name, value in captured.items():
+                parts.setdefault(name, []).append(value[real].numpy())
+        yield LayerTrace(lengths=lengths, **{name: np.concatenate(parts.pop(name)) for name in list(parts)})
 
 
 def layer_weights(encoder, index) -> LayerWeights:
@@ -126,6 +148,17 @@ def layer_weights(encoder, index) -> LayerWeights:
         **{name: array(linear.weight) for name, linear in linears.items()},
         **{f"{name}_bias": array(linear.bias) for name, linear in linears.items()},
     )
+
+
+def _padded(sentences):
+    """Ids, mask and segments [B, S] of sentences, without their own padding."""
+    width = max(sentence.tokens for sentence in sentences)
+    ids, mask, segments = (torch.zeros(len(sentences), width, dtype=torch.long) for _ in range(3))
+    for row, sentence in enumerate(sentences):
+        ids[row, : sentence.tokens] = torch.from_numpy(sentence.ids[sentence.mask])
+        mask[row, : sentence.tokens] = 1
+        segments[row, : sentence.tokens] = torch.from_numpy(sentence.segments[sentence.mask])
+    return ids, mask, segments
 
 
 def _check_layer(encoder, index):

@@ -9,15 +9,17 @@ from dataclasses import dataclass, field, fields, replace
 from types import SimpleNamespace
 
 import numpy as np
+import torch
 
 from bertha.errors import UserError
 from bertha.golden import floating, integer_model, units
 from bertha.golden.layer import QuantizedLayer, QuantizedLinear, QuantizedNorm
 from bertha.models import text
-from bertha.quantize import rounding, scaling
+from bertha.quantize import rounding, scaling, tables
 
 __all__ = [
     "Duplicates",
+    "Operands",
     "QuantizedLayer",
     "QuantizedLinear",
     "QuantizedNorm",
@@ -26,10 +28,18 @@ __all__ = [
     "check_duplicates",
     "evaluation_sentences",
     "quantize_layer",
+    "quantize_norm",
+    "quantize_pass",
+    "quantize_stream",
     "quantize_trace",
+    "stream_scale",
+    "with_operand",
 ]
 
 LOWEST_PRE_ACTIVATION = -12.0
+
+LARGEST_GAIN = 12
+"""Of a wide context: 2**12 times finer than V is finer than anything in it."""
 
 LOG2_UNITS = 64 / np.log(2)
 """Score units (1/64 of log2) in one natural unit."""
@@ -47,6 +57,22 @@ class Duplicates:
     def __post_init__(self):
         for point in fields(self):
             _check_count(f"duplicates of {point.name}", getattr(self, point.name), least=0)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Operands:
+    """What is spent on a layer's four operands: duplicated channels, and which are wide.
+
+    `wide` has names of `Duplicates`' fields; a wide operand has no duplicates.
+    """
+
+    duplicates: Duplicates = field(default_factory=Duplicates)
+    wide: frozenset = frozenset()
+
+    def __post_init__(self):
+        for name in self.wide:
+            if getattr(self.duplicates, name):
+                raise UserError(f"a wide operand must have no duplicates, but {name} has some")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -98,7 +124,7 @@ def evaluation_sentences(encoder, count, *, length=128, seed=0) -> list[text.Sen
 
 
 def quantize_layer(encoder, index, settings=None, *, input_scale=None) -> QuantizedLayer:
-    """Layer `index` of a model in integers, calibrated on `calibration_sentences`.
+    """Layer `index` of a model in integers, calibrated on `calibration_sentences` and float inputs.
 
     `input_scale` fixes the LSB of the int16 input, for a layer that follows a quantised one.
     """
@@ -111,10 +137,13 @@ def quantize_layer(encoder, index, settings=None, *, input_scale=None) -> Quanti
         settings.duplicates,
         following=following,
         input_scale=input_scale,
+        activation=encoder.activation,
     )
 
 
-def quantize_trace(weights, trace, duplicates, *, following=None, input_scale=None) -> QuantizedLayer:
+def quantize_trace(
+    weights, trace, duplicates, *, following=None, input_scale=None, activation=None
+) -> QuantizedLayer:
     """A layer in integers.
 
     Parameters
@@ -127,49 +156,109 @@ def quantize_trace(weights, trace, duplicates, *, following=None, input_scale=No
         The next layer's, whose operand `output_norm` writes.
     input_scale : float, optional
         LSB of the int16 input; by default from the trace.
+    activation : Activation, optional
+        The feed-forward network's; by default GELU.
+    """
+    if input_scale is None:
+        input_scale = stream_scale(weights, trace)
+    x16 = integer_model.quantise_input(trace.inputs, input_scale)
+    layer, _ = quantize_stream(
+        weights, trace, x16, input_scale, Operands(duplicates=duplicates), activation=activation
+    )
+    if following is None:
+        operand = scaling.operand_scales(trace.outputs, np.eye(layer.hidden), 0, finest=layer.output_scale)
+    else:
+        operand = _projection_scales(
+            following, trace.outputs, Operands(duplicates=duplicates), layer.output_scale
+        )
+    return replace(
+        layer, output_norm=with_operand(layer.output_norm, quantize_pass(operand, layer.output_scale))
+    )
+
+
+def stream_scale(weights, trace) -> float:
+    """LSB of a layer's int16 input, which is also that of its attention sum."""
+    return scaling.norm_input_scale(weights.epsilon, len(weights.output), trace.inputs, trace.attention_sum)
+
+
+def with_operand(norm, operand) -> QuantizedNorm:
+    """The norm with another norm's (`QuantizedLayer.input_quantize`) operand."""
+    return replace(
+        norm, mult=operand.mult, mult_shift=operand.mult_shift, residue=operand.residue, wide=operand.wide
+    )
+
+
+def quantize_stream(
+    weights, trace, x16, input_scale, operands, *, output_scale=None, importance=None, activation=None
+) -> tuple[QuantizedLayer, np.ndarray]:
+    """A layer in integers that makes the best of the int16 input it really gets, and its int16 output.
+
+    Parameters
+    ----------
+    weights : LayerWeights
+    trace : LayerTrace
+        What the float layer computed for the calibration sentences: where the integers should come out.
+    x16 : int16 [tokens, hidden], LSB `input_scale`
+        What reaches the layer: with the errors of those before it.
+    operands : Operands
+    output_scale : float, optional
+        LSB of the output, by default from the trace.
+    importance : float [tokens], optional
+        How much each token's error counts.
+    activation : Activation, optional
+        The feed-forward network's; by default GELU.
+
+    Returns
+    -------
+    layer : QuantizedLayer
+        Its `output_norm` has a plain operand: the next layer's replaces it (`with_operand`).
+    output16 : int16 [tokens, hidden]
     """
     _check_finite(trace)
-    hidden = len(weights.output)
-    check_duplicates(duplicates, hidden=hidden, ffn=len(weights.intermediate))
-    if input_scale is None:
-        input_scale = scaling.norm_input_scale(weights.epsilon, hidden, trace.inputs, trace.attention_sum)
-    x16 = integer_model.quantise_input(trace.inputs, input_scale).astype(np.int64)
+    hidden, ffn, heads = len(weights.output), len(weights.intermediate), weights.heads
+    duplicates, wide = operands.duplicates, operands.wide
+    check_duplicates(duplicates, hidden=hidden, ffn=ffn)
+    rounder = _Rounder(importance)
+    x16 = x16.astype(np.int64)
+    stream = integer_model.dequantise(x16, input_scale).astype(np.float32)
+    if output_scale is None:
+        output_scale = scaling.wide_scale(trace.outputs)
     parts = {
-        "context_wide": False,
-        "hidden_wide": False,
+        "context_wide": "output" in wide,
+        "hidden_wide": "down" in wide,
         "hidden": hidden,
-        "heads": weights.heads,
-        "head_dim": hidden // weights.heads,
-        "ffn": weights.down.shape[1],
+        "heads": heads,
+        "head_dim": (len(weights.query) // heads + 1) // 2 * 2,
+        "ffn": ffn,
         "input_scale": input_scale,
         "middle_scale": scaling.norm_input_scale(weights.epsilon, hidden, trace.attention_out, trace.ffn_sum),
-        "output_scale": scaling.wide_scale(trace.outputs),
+        "output_scale": output_scale,
     }
-    operand = scaling.operand_scales(
-        trace.inputs,
-        np.concatenate([weights.query, weights.key, weights.value]),
-        duplicates.projections,
-        finest=input_scale,
-    )
-    parts["input_quantize"] = _quantize_pass(operand, input_scale)
+    operand = _projection_scales(weights, trace.inputs, operands, input_scale)
+    parts["input_quantize"] = quantize_pass(operand, input_scale)
     x8 = integer_model.quantise_operand(x16, parts["input_quantize"])
-    parts |= _projections(weights, trace, operand, x8, duplicates.output)
+    parts |= _projections(weights, trace, operand, x8, operands, rounder)
 
-    attention = SimpleNamespace(**parts)
-    context8 = integer_model.attend_sentences(attention, x8, trace.lengths)
-    parts["output"] = _wide_linear(
-        weights.output * weights.value.any(axis=1),
+    context8 = integer_model.attend_sentences(SimpleNamespace(**parts), x8, trace.lengths)
+    parts["output"] = rounder.linear(
+        _padded_heads(weights.output * weights.value.any(axis=1), heads, axis=1),
         parts["context_scales"],
         context8,
-        trace.attention_sum - trace.inputs,
-        input_scale,
+        _wanted(trace.attention_sum, trace.inputs, stream, weights.output),
+        np.full(hidden, input_scale),
     )
-    attention_sum = integer_model.add_linear(context8, parts["output"], x16)
+    attention_sum = integer_model.add_linear(context8, parts["output"], x16, parts["context_wide"])
 
-    operand = scaling.operand_scales(
-        trace.attention_out, weights.intermediate, duplicates.intermediate, finest=parts["middle_scale"]
-    )
-    parts["attention_norm"] = _norm(
+    if "intermediate" in wide:
+        operand = scaling.wide_operand_scales(
+            trace.attention_out, weights.intermediate, finest=parts["middle_scale"]
+        )
+        operand = replace(operand, wide=True)
+    else:
+        operand = scaling.operand_scales(
+            trace.attention_out, weights.intermediate, duplicates.intermediate, finest=parts["middle_scale"]
+        )
+    parts["attention_norm"] = quantize_norm(
         weights.attention_gamma,
         weights.attention_beta,
         weights.epsilon,
@@ -177,36 +266,29 @@ def quantize_trace(weights, trace, duplicates, *, following=None, input_scale=No
         in_scale=input_scale,
         out_scale=parts["middle_scale"],
     )
-    _, middle8 = integer_model.norm(attention_sum, parts["attention_norm"])
-    parts |= _intermediate(weights, trace, operand, middle8, duplicates.down)
+    middle16, middle8 = integer_model.norm(attention_sum, parts["attention_norm"])
+    parts |= _intermediate(weights, trace, operand, middle8, operands, rounder, activation)
     hidden8 = integer_model.run_hidden(SimpleNamespace(**parts), middle8)
-    parts["down"] = _wide_linear(
+    middle = integer_model.dequantise(middle16, parts["middle_scale"]).astype(np.float32)
+    parts["down"] = rounder.linear(
         weights.down * weights.intermediate.any(axis=1),
         parts["hidden_scales"],
         hidden8,
-        trace.ffn_sum - trace.attention_out,
-        parts["middle_scale"],
+        _wanted(trace.ffn_sum, trace.attention_out, middle, weights.down),
+        np.full(hidden, parts["middle_scale"]),
     )
-    consumer = (
-        np.eye(parts["hidden"])
-        if following is None
-        else np.concatenate([following.query, following.key, following.value])
-    )
-    parts["output_norm"] = _norm(
+    ffn_sum = integer_model.add_linear(hidden8, parts["down"], middle16, parts["hidden_wide"])
+    parts["output_norm"] = quantize_norm(
         weights.output_gamma,
         weights.output_beta,
         weights.epsilon,
-        scaling.operand_scales(
-            trace.outputs,
-            consumer,
-            0 if following is None else duplicates.projections,
-            finest=parts["output_scale"],
-        ),
+        scaling.OperandScales(np.full(hidden, output_scale * 256), np.zeros(hidden, dtype=bool)),
         in_scale=parts["middle_scale"],
-        out_scale=parts["output_scale"],
+        out_scale=output_scale,
     )
+    output16, _ = integer_model.norm(ffn_sum, parts["output_norm"])
     del parts["context_scales"], parts["hidden_scales"]
-    return QuantizedLayer(**parts)
+    return QuantizedLayer(**parts), output16.astype(np.int16)
 
 
 def check_duplicates(duplicates, *, hidden, ffn) -> None:
@@ -226,6 +308,11 @@ def _sentences(encoder, source, count, length, seed):
     return [text.trim(sentence) for sentence in text.tokenize(encoder, source(count, seed), longest)]
 
 
+def _wanted(total, residual, stream, weight):
+    """What a linear layer should add to the residual stream there really is; a row of zeros adds its bias."""
+    return total - np.where(weight.any(axis=1), stream, residual)
+
+
 def _check_finite(trace):
     for point in fields(trace):
         if not np.isfinite(getattr(trace, point.name)).all():
@@ -234,7 +321,27 @@ def _check_finite(trace):
             )
 
 
-def _projections(weights, trace, operand, x8, context_duplicates):
+def _projection_scales(weights, inputs, operands, finest):
+    """Scales of the operand of Q, K and V."""
+    together = np.concatenate([weights.query, weights.key, weights.value])
+    if "projections" in operands.wide:
+        return replace(scaling.wide_operand_scales(inputs, together, finest=finest), wide=True)
+    return scaling.operand_scales(inputs, together, operands.duplicates.projections, finest=finest)
+
+
+def _padded_heads(values, heads, axis=-1):
+    """Features of all heads with a zero after each head's, if heads are odd."""
+    size = values.shape[axis] // heads
+    if size % 2 == 0:
+        return values
+    axis %= values.ndim
+    shape = values.shape
+    split = values.reshape(*shape[:axis], heads, size, *shape[axis + 1 :])
+    widths = [(0, 1) if place == axis + 1 else (0, 0) for place in range(split.ndim)]
+    return np.pad(split, widths).reshape(*shape[:axis], heads * (size + 1), *shape[axis + 1 :])
+
+
+def _projections(weights, trace, operand, x8, operands, rounder):
     """Q, K and V and everything up to context."""
     heads, head_dim = weights.heads, len(weights.query) // weights.heads
     # A constant added to the keys adds a constant to a row of scores, which softmax takes no notice of.
@@ -242,16 +349,21 @@ def _projections(weights, trace, operand, x8, context_duplicates):
     # A constant added to V is added to context, as a row of P sums to one: `output`'s bias makes up for it.
     query_scale, key_scale, pair_scale = _score_scales(trace.query, keys, heads)
     score_mult, score_shift = _fixed_point(pair_scale / np.sqrt(head_dim) * LOG2_UNITS)
-    value_scale, gain, residue = _value_scales(weights, trace, context_duplicates)
-    query, key, value = (
-        _linear(_round(weight, operand, x8, target, out_scale), operand, out_scale)
-        for weight, target, out_scale in (
+    value_scale, gain, residue = _value_scales(weights, trace, operands)
+    padded = [
+        (_padded_heads(weight, heads, axis=0), _padded_heads(target, heads), _padded_scales(scale, heads))
+        for weight, target, scale in (
             (weights.query, trace.query, query_scale),
             (weights.key, keys, key_scale),
             (weights.value, trace.value, value_scale),
         )
+    ]
+    query, key, value = (
+        rounder.linear(weight, operand, x8, target, scale) for weight, target, scale in padded
     )
-    scale = value_scale / 2.0 ** np.repeat(gain, head_dim)
+    value_scale = padded[2][2]
+    residue = _padded_heads(residue, heads)
+    scale = value_scale / 2.0 ** np.repeat(gain, len(value_scale) // heads)
     return {
         "query": query,
         "key": key,
@@ -260,8 +372,14 @@ def _projections(weights, trace, operand, x8, context_duplicates):
         "score_shift": score_shift,
         "context_gain": gain.astype(np.uint8),
         "context_residue": residue,
-        "context_scales": scaling.OperandScales(scale, residue),
+        "context_scales": scaling.OperandScales(scale, residue, "output" in operands.wide),
     }
+
+
+def _padded_scales(scale, heads):
+    """Scales of padded features; a padding feature's is 1."""
+    padded = _padded_heads(scale, heads)
+    return np.where(padded > 0, padded, 1.0)
 
 
 def _score_scales(query, key, heads):
@@ -286,9 +404,9 @@ def _floored(values):
     return np.maximum(values, np.maximum(1e-6 * values.max(axis=1, keepdims=True), 1e-15))
 
 
-def _value_scales(weights, trace, duplicates):
+def _value_scales(weights, trace, operands):
     """V's scale a dimension, context's gain a head, and which context features are duplicated."""
-    heads = weights.heads
+    heads, duplicates = weights.heads, operands.duplicates.output
     value_peak = np.abs(trace.value - weights.value_bias).max(axis=0) * scaling.UNSEEN
     value_peak = np.where(weights.value.any(axis=1) & (value_peak > 0), value_peak, 1.0)
     context = trace.context - weights.value_bias
@@ -297,6 +415,10 @@ def _value_scales(weights, trace, duplicates):
     # Attention averages V's rounding errors over about this many keys.
     keys = trace.value.var(axis=0, dtype=np.float64) / np.maximum(context.var(axis=0), 1e-12)
     residue = np.zeros(len(value_peak), dtype=bool)
+    if "output" in operands.wide:
+        finest = np.maximum(context_peak, 1e-12) / scaling.WIDE_REACH
+        gain = np.floor(np.log2((value_peak / 127 / finest).reshape(heads, -1).min(axis=1)))
+        return value_peak / 127, np.clip(gain, 0, LARGEST_GAIN).astype(np.int64), residue
 
     def solve(flags):
         reach = np.where(flags, scaling.REACH, 127)
@@ -321,51 +443,75 @@ def _value_scales(weights, trace, duplicates):
     return scale, gain, residue
 
 
-def _intermediate(weights, trace, operand, middle8, duplicates):
-    """The FFN's first linear layer, GELU's table, and how finely each neuron's result is kept."""
-    ffn = weights.down.shape[1]
+def _intermediate(weights, trace, operand, middle8, operands, rounder, activation):
+    """The FFN's first linear layer, its activation's table, and how finely each neuron's result is kept."""
+    function = _gelu if activation is None else activation
     # GELU of less than that is zero, and so is the table's first segment, which saturated sums fall into.
     scale = scaling.wide_scale(np.maximum(trace.pre_activation, LOWEST_PRE_ACTIVATION))
-    rounded = _round(weights.intermediate, operand, middle8, trace.pre_activation, scale)
-    kept = scaling.hidden_scales(
-        trace.activated, weights.down, duplicates, in_scale=scale, dead=~weights.intermediate.any(axis=1)
-    )
-    base, slope = units.gelu_table(scale, kept.fine, kept.offset)
+    dead = ~weights.intermediate.any(axis=1)
+    if "down" in operands.wide:
+        kept = scaling.wide_hidden_scales(trace.activated, weights.down, in_scale=scale, dead=dead)
+    else:
+        kept = scaling.hidden_scales(
+            trace.activated,
+            weights.down,
+            operands.duplicates.down,
+            in_scale=scale,
+            dead=dead,
+            minimum=float(function(np.linspace(LOWEST_PRE_ACTIVATION, 0, 2001)).min()),
+        )
+    base, slope = tables.activation_table(function, scale, kept.fine, kept.offset)
     return {
-        "intermediate": _linear(rounded, operand, np.full(ffn, scale), kept.post_shift),
+        "intermediate": rounder.linear(
+            weights.intermediate,
+            operand,
+            middle8,
+            trace.pre_activation,
+            np.full(len(weights.intermediate), scale),
+            kept.post_shift,
+        ),
         "gelu_base": base,
         "gelu_slope": slope,
         "hidden_residue": kept.residue,
-        "hidden_scales": kept.operand,
+        "hidden_scales": replace(kept.operand, wide="down" in operands.wide),
     }
 
 
-def _round(weight, operand, x8, target, out_scale):
-    """Rounded weights for the int8 operand `x8`, its residues added to their features."""
-    activations = x8[:, : len(operand.scale)].astype(np.float64)
-    activations[:, operand.residue] += x8[:, len(operand.scale) :]
-    return rounding.round_weights(
-        weight=weight * operand.scale, activations=activations, target=target, out_scale=out_scale
-    )
+def _gelu(values):
+    return torch.nn.functional.gelu(torch.from_numpy(np.asarray(values, np.float64))).numpy()
 
 
-def _linear(rounded, operand, out_scale, post_shift=None):
-    """A linear layer whose int16 result has the scale `out_scale` (one an output)."""
-    mult, shift = _fixed_point(rounded.scale / out_scale)
-    return QuantizedLinear(
-        weight=np.concatenate([rounded.weight, rounded.weight[:, operand.duplicates]], axis=1),
-        duplicates=operand.duplicates,
-        bias=np.round(rounded.bias / rounded.scale).astype(np.int32),
-        mult=mult,
-        shift=shift,
-        post_shift=(np.zeros(len(mult)) if post_shift is None else post_shift).astype(np.uint8),
-    )
+@dataclass(frozen=True)
+class _Rounder:
+    """Makes linear layers of float ones, for what their operands really hold."""
 
+    importance: np.ndarray | None
 
-def _wide_linear(weight, operand, x8, target, out_scale):
-    """A linear layer into an int16 stream of scale `out_scale`."""
-    rounded = _round(weight, operand, x8, target, out_scale)
-    return _linear(rounded, operand, np.full(len(weight), out_scale))
+    def linear(self, weight, operand, x8, target, out_scale, post_shift=None):
+        """A linear layer on the operand `x8` whose int16 result has the scale `out_scale` (one an output)."""
+        if operand.wide:
+            high, low = np.split(x8, 2, axis=1)
+            activations = 256.0 * high + low
+        else:
+            activations = x8[:, : len(operand.scale)].astype(np.float64)
+            activations[:, operand.residue] += x8[:, len(operand.scale) :]
+        rounded = rounding.round_weights(
+            weight=weight * operand.scale,
+            activations=activations,
+            target=target,
+            out_scale=out_scale,
+            importance=self.importance,
+        )
+        unit = rounded.scale * (1 << 8 - units.COMBINED_SHIFT if operand.wide else 1)
+        mult, shift = _fixed_point(unit / out_scale)
+        return QuantizedLinear(
+            weight=np.concatenate([rounded.weight, rounded.weight[:, operand.duplicates]], axis=1),
+            duplicates=operand.duplicates,
+            bias=np.round(rounded.bias / unit).astype(np.int32),
+            mult=mult,
+            shift=shift,
+            post_shift=(np.zeros(len(mult)) if post_shift is None else post_shift).astype(np.uint8),
+        )
 
 
 def _fixed_point(factor):
@@ -373,8 +519,8 @@ def _fixed_point(factor):
     return scaling.fixed_point(np.minimum(factor, 65535))
 
 
-def _quantize_pass(operand, in_scale):
-    """int16 of scale `in_scale` to an int8 operand."""
+def quantize_pass(operand, in_scale) -> QuantizedNorm:
+    """A QUANTIZE pass of int16 of scale `in_scale` to an operand (`scaling.OperandScales`)."""
     mult, mult_shift = scaling.shared_fixed_point(in_scale / operand.scale)
     zeros = np.zeros(len(mult), np.int16)
     return QuantizedNorm(
@@ -385,14 +531,15 @@ def _quantize_pass(operand, in_scale):
         mult_shift=mult_shift,
         epsilon=0,
         residue=operand.residue,
+        wide=operand.wide,
     )
 
 
-def _norm(gamma, beta, epsilon, operand, *, in_scale, out_scale):
-    """LayerNorm from int16 of scale `in_scale` to int16 of `out_scale` and an int8 operand."""
+def quantize_norm(gamma, beta, epsilon, operand, *, in_scale, out_scale) -> QuantizedNorm:
+    """LayerNorm from int16 of scale `in_scale` to int16 of `out_scale` and an operand."""
     one = 1 << units.NORMALISED_BITS
     fixed_gamma, gamma_shift = scaling.shared_fixed_point(gamma / out_scale / one, 32767)
-    quantize = _quantize_pass(operand, out_scale)
+    quantize = quantize_pass(operand, out_scale)
     count = len(gamma)
     return replace(
         quantize,

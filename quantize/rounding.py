@@ -34,7 +34,9 @@ class RoundedWeights:
     bias: np.ndarray
 
 
-def round_weights(*, weight, activations, target, out_scale=0.0, damping=0.01) -> RoundedWeights:
+def round_weights(
+    *, weight, activations, target, out_scale=0.0, damping=0.01, importance=None
+) -> RoundedWeights:
     """int8 weights for integer activations.
 
     What is dead stays so: rows and columns of zeros are zeros in the result. A column whose activation never
@@ -52,12 +54,17 @@ def round_weights(*, weight, activations, target, out_scale=0.0, damping=0.01) -
         LSB of each result. Accumulators are not made finer than anything that shows in it, so that biases fit.
     damping : float
         Share of the Hessian's mean diagonal that is added to it, for the regression and for rounding.
+    importance : float [tokens], optional
+        How much each token's error counts; by default all alike.
     """
     activations, target = np.asarray(activations, np.float32), np.asarray(target, np.float32)
-    centre, middle = (part.mean(axis=0, dtype=np.float64) for part in (activations, target))
+    share = np.full(len(activations), 1.0) if importance is None else np.asarray(importance, np.float64)
+    share = (share / share.sum()).astype(np.float32)
+    centre, middle = (_mean(share, part) for part in (activations, target))
     inputs = activations - centre.astype(np.float32)
-    hessian = (inputs.T @ inputs).astype(np.float64) / len(inputs)
-    wanted = ((target - middle.astype(np.float32)).T @ inputs).astype(np.float64) / len(inputs)
+    weighted = inputs * share[:, None]
+    hessian = (inputs.T @ weighted).astype(np.float64)
+    wanted = ((target - middle.astype(np.float32)).T @ weighted).astype(np.float64)
     living = weight.any(axis=1)
     varies = np.diag(hessian) > 0
     free = np.flatnonzero(varies & weight.any(axis=0))
@@ -80,6 +87,13 @@ def round_weights(*, weight, activations, target, out_scale=0.0, damping=0.01) -
         upper = torch.linalg.cholesky(torch.cholesky_inverse(factor), upper=True).numpy()
         rounded[:, order] = _gptq(corrected[:, order] / scale[:, None], upper)
     return RoundedWeights(rounded.astype(np.int8), scale, middle - (rounded @ centre) * scale)
+
+
+def _mean(share, values):
+    """Weighted mean over tokens; of a constant, the constant exactly, so that it counts as one."""
+    mean = share.astype(np.float64) @ values
+    constant = (values == values[0]).all(axis=0)
+    return np.where(constant, values[0], mean)
 
 
 def _row_scales(largest, out_scale, bias):

@@ -12,17 +12,27 @@ __all__ = [
     "norm_input_scale",
     "operand_scales",
     "shared_fixed_point",
+    "wide_hidden_scales",
+    "wide_operand_scales",
     "wide_scale",
 ]
 
 HEADROOM = 1.25
 """Largest int16 value over the largest that calibration saw."""
 
+WIDE_REACH = 32639
+"""Largest value that two signed bytes hold."""
+
 REACH = 254
 """Largest |value| of a duplicated channel: 127 in each of its two columns."""
 
+EXPONENTS = np.linspace(0, 1, 6)
+
 LEVELS = np.append(0, np.geomspace(0.02, 1, 16))
 SHORTLIST = 24
+
+SPREAD = 2.0**10
+"""How much coarser than the finest a wide operand's channel may be: multipliers keep six bits at least."""
 
 UNSEEN = 1.1
 """Largest value an int8 operand represents, over the largest that calibration saw."""
@@ -49,10 +59,11 @@ class HiddenScales:
 
 @dataclass(frozen=True, eq=False)
 class OperandScales:
-    """Float value of one LSB of each channel of an int8 operand, and which channels are duplicated."""
+    """Float value of one LSB of each channel of an operand, which channels are duplicated, and if it is wide."""
 
     scale: np.ndarray
     residue: np.ndarray
+    wide: bool = False
 
     @property
     def duplicates(self) -> np.ndarray:
@@ -175,7 +186,59 @@ def _living_scales(activations, weight, peak, duplicates, finest):
     return scale, residue
 
 
-def hidden_scales(activated, weight, duplicates, *, in_scale=0.0, dead=None) -> HiddenScales:
+def wide_operand_scales(activations, weight, *, finest=0.0) -> OperandScales:
+    """Scales of a wide operand, by the error model of `operand_scales` with 16 bits for activations.
+
+    Activations then have precision to spare, which goes to the weights: channels' scales are
+    rms(x)**a / max(|W|)**b with the best a and b of a grid.
+    """
+    activations = np.asarray(activations)
+    low, high = (np.asarray(end, np.float64) for end in (activations.min(axis=0), activations.max(axis=0)))
+    peak = np.maximum(np.maximum(np.abs(low), np.abs(high)) * HEADROOM, 1e-12)
+    living = (high - low > finest) & weight.any(axis=0)
+    if not living.any():
+        return OperandScales(np.maximum(peak / WIDE_REACH, finest) + 1e-30, np.zeros(len(peak), dtype=bool))
+    scale = np.full(len(peak), np.inf)
+    exact = np.maximum(peak[living] / WIDE_REACH, finest)
+    power = np.maximum(np.square(activations[:, living], dtype=np.float64).mean(axis=0), 1e-18)
+    scale[living] = _balanced(np.abs(weight[:, living]), power, exact)
+    scale[~living] = np.maximum(peak[~living] / WIDE_REACH, np.median(scale[living]))
+    return OperandScales(scale, np.zeros(len(peak), dtype=bool))
+
+
+def _balanced(magnitude, power, exact):
+    """Scales of a wide operand's channels, none finer than `exact`."""
+    column_power, column_peak = np.square(magnitude).sum(axis=0), magnitude.max(axis=0)
+    best = np.inf, exact
+    for a in EXPONENTS:
+        for b in EXPONENTS:
+            shape = power ** (a / 2) / column_peak**b
+            shape = np.maximum(shape, shape.max() / SPREAD)
+            scale = shape * (exact / shape).max()
+            steps = np.square((magnitude * scale).max(axis=1) / 127).sum()
+            error = (column_power * scale**2).sum() + steps * (power / scale**2).sum()
+            if error < best[0]:
+                best = error, scale
+    return best[1]
+
+
+def wide_hidden_scales(activated, weight, *, in_scale=0.0, dead=None) -> HiddenScales:
+    """`hidden_scales` of a wide operand: no offset, and a neuron's power of two gives its weights precision."""
+    dead = np.zeros(activated.shape[1], dtype=bool) if dead is None else dead
+    largest = np.abs(activated).max(axis=0).astype(np.float64)
+    fine = max(wide_scale(largest[~dead]) if (~dead).any() else 1.0, in_scale / 50)
+    shift = np.where(dead, LARGEST_POST_SHIFT, 0)
+    living = ~dead & weight.any(axis=0)
+    if living.any():
+        power = np.maximum(np.square(activated[:, living], dtype=np.float64).mean(axis=0), 1e-18)
+        scale = _balanced(np.abs(weight[:, living]), power, np.full(np.count_nonzero(living), fine))
+        shift[living] = np.clip(np.round(np.log2(scale / fine)), 0, LARGEST_POST_SHIFT)
+    return HiddenScales(fine, 0.0, shift.astype(np.int64), np.zeros(len(shift), dtype=bool))
+
+
+def hidden_scales(
+    activated, weight, duplicates, *, in_scale=0.0, dead=None, minimum=GELU_MINIMUM
+) -> HiddenScales:
     """How finely GELU's result is kept.
 
     Neurons can only differ by powers of two. GELU stays above -0.17, so that half of int8 would lie idle:
@@ -192,10 +255,12 @@ def hidden_scales(activated, weight, duplicates, *, in_scale=0.0, dead=None) -> 
         LSB of the int16 pre-activation: the table's slopes bound how much finer its result may be.
     dead : bool [ffn], optional
         Neurons that are always the same: int8 makes them zero, offset and all.
+    minimum : float
+        The activation's smallest value.
     """
     dead = np.zeros(activated.shape[1], dtype=bool) if dead is None else dead
     peak = np.where(dead, 0, np.maximum(activated.max(axis=0).astype(np.float64), 0)) * UNSEEN
-    lowest = max(GELU_MINIMUM, UNSEEN * float(activated.min()))
+    lowest = max(minimum, UNSEEN * float(activated.min()))
     importance = np.where(dead, 0, np.square(weight).sum(axis=0))
 
     def post_shift(fine, offset, residue):

@@ -214,7 +214,7 @@ WRONG = {
     "output must have no duplicates with its wide operand": lambda model: replaced(
         model, 1, context_wide=True
     ),
-    "context_residue must be bool": lambda model: replaced(model, 0, heads=3),
+    "context_residue must be bool": lambda model: replaced(model, 0, head_dim=8),
 }
 
 
