@@ -52,8 +52,8 @@ def test_unknown_preset(refused):
     [
         (["--seq", "0"], "seq must be at least 1 token, not 0"),
         (["--seq", "-3"], "seq must be at least 1 token, not -3"),
-        (["--seq", "many"], "--seq must be an integer, not 'many'"),
-        (["--seq", "1.5"], "--seq must be an integer, not '1.5'"),
+        (["--seq", "many"], "--seq/--tokens must be an integer, not 'many'"),
+        (["--seq", "1.5"], "--seq/--tokens must be an integer, not '1.5'"),
         (["--seq", "100000"], "sequence length must be from 1 to the model's 512, not 100000"),
         (["--layer", "x"], "--layer must be an integer, not 'x'"),
         (["--layer", "2"], "layer must be from 0 to 1 in reduced, not 2"),
