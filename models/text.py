@@ -18,6 +18,7 @@ __all__ = [
     "Sentence",
     "TextError",
     "calibration_texts",
+    "cut",
     "evaluation_texts",
     "long_text",
     "random_sentences",
@@ -167,6 +168,21 @@ def trim(sentence) -> Sentence:
     """The sentence without its padding."""
     mask = sentence.mask
     return replace(sentence, ids=sentence.ids[mask], mask=mask[mask], segments=sentence.segments[mask])
+
+
+def cut(sentence, length) -> Sentence:
+    """The sentence's first tokens and its last (the separator), `length` in all, without padding."""
+    sentence = trim(sentence)
+    if sentence.tokens <= length:
+        return sentence
+    keep = np.r_[0 : max(length - 1, 1), sentence.tokens - 1][:length]
+    return replace(
+        sentence,
+        ids=sentence.ids[keep],
+        mask=sentence.mask[keep],
+        segments=sentence.segments[keep],
+        truncated=True,
+    )
 
 
 def random_sentences(encoder, count, length, seed=0) -> list[Sentence]:
