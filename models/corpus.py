@@ -14,6 +14,7 @@ from pathlib import Path
 from textwrap import dedent
 
 from bertha.models import text
+from bertha.models.calibration_text import DIVERSE_TEXTS
 
 __all__ = ["CorpusText", "corpus"]
 
@@ -82,7 +83,8 @@ def _reviews(chooser):
 def _calibration():
     """All that could be calibration text: reviews and each of their sentences; of short ones the words too."""
     reviews = [review.text for review in text.reviews("calibration")]
-    texts = {*reviews, *(sentence for review in reviews for sentence in text.split_sentences(review))}
+    sentences = (sentence for review in reviews for sentence in text.split_sentences(review))
+    texts = {*reviews, *sentences, *DIVERSE_TEXTS}
     return texts | {_words(one) for one in texts if len(one) < SHORT_LETTERS}
 
 
