@@ -14,7 +14,7 @@ from bertha.errors import DriverError, SimulationError, ToolError, UserError
 __all__ = ["main"]
 
 COMMANDS = {
-    "sim": "run an encoder layer in RTL simulation and compare every byte",
+    "sim": "run a model, or a layer of it, in RTL simulation and compare every byte",
     "bench": "measure the simulation's speed under cocotb against a bare C++ loop",
     "compile": "compile a model: keep it in a file, print the program or what it will cost",
     "run": "run a compiled model on texts: embeddings, hidden states or labels",

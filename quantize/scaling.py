@@ -31,6 +31,9 @@ EXPONENTS = np.linspace(0, 1, 6)
 LEVELS = np.append(0, np.geomspace(0.02, 1, 16))
 SHORTLIST = 24
 
+STEPS = 8
+"""In about as many steps are many duplicates chosen."""
+
 SPREAD = 2.0**10
 """How much coarser than the finest a wide operand's channel may be: multipliers keep six bits at least."""
 
@@ -176,12 +179,17 @@ def _living_scales(activations, weight, peak, duplicates, finest):
 
     residue = np.zeros(len(peak), dtype=bool)
     _, scale, level = solve(residue, LEVELS)
-    for _ in range(min(duplicates, len(peak))):
+    remaining = min(duplicates, len(peak))
+    together = 1 + remaining // STEPS
+    while remaining:
         by_activation = np.argsort(np.where(residue, 0, -column_power * scale**2))
         by_weight = np.argsort(np.where(residue, 0, -column_peak * scale))
         shortlist = np.union1d(by_activation[:SHORTLIST], by_weight[:SHORTLIST])
         trials = [solve(_with(residue, channel), [level])[0] for channel in shortlist]
-        residue = _with(residue, shortlist[np.argmin(np.where(residue[shortlist], np.inf, trials))])
+        trials = np.where(residue[shortlist], np.inf, trials)
+        count = min(together, remaining, np.count_nonzero(np.isfinite(trials)))
+        residue = _with(residue, shortlist[np.argsort(trials, kind="stable")[:count]])
+        remaining -= count
         _, scale, level = solve(residue, LEVELS)
     return scale, residue
 
@@ -280,11 +288,16 @@ def hidden_scales(
         for offset in np.linspace(0, np.quantile(peak, 0.9), 40)
         if not dead.any() or offset < fine * (1 << LARGEST_POST_SHIFT - 1)
     ]
-    for chosen in range(duplicates + 1):
+    remaining = min(duplicates, np.count_nonzero(~dead))
+    together = 1 + remaining // STEPS
+    while True:
         fine, offset = min(candidates, key=lambda candidate: error(*candidate, residue).sum())
-        if chosen < min(duplicates, np.count_nonzero(~dead)):
-            gain = error(fine, offset, residue) - error(fine, offset, np.ones_like(residue))
-            residue = _with(residue, np.argmax(np.where(residue | dead, -1, gain)))
+        if not remaining:
+            break
+        gain = error(fine, offset, residue) - error(fine, offset, np.ones_like(residue))
+        count = min(together, remaining)
+        residue = _with(residue, np.argsort(-np.where(residue | dead, -1, gain), kind="stable")[:count])
+        remaining -= count
     return HiddenScales(fine, offset, post_shift(fine, offset, residue).astype(np.int64), residue)
 
 

@@ -140,7 +140,7 @@ def test_folder_that_cannot_be_written(tmp_path, reduced, capsys):
     layer = cached_layer(reduced, 0, FEW, folder=tmp_path / "file" / "below")
     assert layer.hidden == 32
     warning = capsys.readouterr().err
-    assert warning.startswith("warning: the quantised layer can't be kept in") and warning.count("\n") == 1
+    assert warning.startswith("warning: the quantised weights can't be kept in") and warning.count("\n") == 1
 
 
 def test_file_that_is_a_folder(tmp_path, reduced, capsys):

@@ -1,0 +1,120 @@
+"""Recipes: what a whole model spends on its operands, by name.
+
+`w8a8`: nothing. `w8a8-split`: channels of int8 operands are duplicated, or a whole operand is wide, where an
+extra cycle gains most, up to a tenth more of the linear layers' cycles. `mixed`: the same up to two fifths.
+`a16`: all operands are wide.
+"""
+
+import numpy as np
+
+from bertha.errors import UserError
+from bertha.quantize.quantizer import Duplicates, Operands
+from bertha.quantize.sensitivity import OPERANDS, operand_errors
+
+__all__ = ["RECIPES", "plan_operands"]
+
+RECIPES = ("w8a8", "w8a8-split", "mixed", "a16")
+
+BUDGETS = {"w8a8-split": 0.09, "mixed": 0.37}
+"""Extra cycles of the linear layers, a little below what the recipes promise: plans have edges."""
+
+SHARES = (0, 1 / 32, 1 / 12, 1 / 6)
+"""Shares of an operand's channels that may be duplicated."""
+
+TOKENS = 500
+"""About as many calibration tokens are what an operand's rounding is judged on."""
+
+RUINOUS = 1e-3
+"""Loss of cosine by one operand, above which it is wide whatever that costs: an outlier channel."""
+
+
+def plan_operands(encoder, recipe, sentences) -> list[Operands]:
+    """What each layer's operands get.
+
+    Parameters
+    ----------
+    encoder : Encoder
+    recipe : str
+        One of `RECIPES`.
+    sentences : list of Sentence
+        Calibration text, of which a part is used.
+
+    Raises
+    ------
+    UserError
+        If there is no such recipe.
+    """
+    if recipe not in RECIPES:
+        raise UserError(f"recipe must be one of {', '.join(RECIPES)}, not {recipe!r}")
+    if recipe == "w8a8":
+        return [Operands()] * encoder.layers
+    if recipe == "a16":
+        return [Operands(wide=frozenset(OPERANDS))] * encoder.layers
+    errors = operand_errors(encoder, _some(sentences), SHARES)
+    return choose(errors, _costs(encoder), _channels(encoder), BUDGETS[recipe])
+
+
+def choose(errors, costs, channels, budget) -> list[Operands]:
+    """The plan with the smallest sum of errors that a greedy search finds.
+
+    Parameters
+    ----------
+    errors : float [layers, operands, shares]
+        Error of each operand by the share of its channels that is duplicated (`SHARES`); wide ones have none.
+    costs : float [operands]
+        Extra cycles of all linear layers that one layer's wide operand costs, as a part of the whole.
+    channels : int [operands]
+    budget : float
+    """
+    layers, operands, _ = errors.shape
+    levels = np.array([*SHARES, 1.0])  # a wide operand costs its cycles once more
+    errors = np.concatenate([errors, np.zeros((layers, operands, 1))], axis=2)
+    chosen = np.zeros((layers, operands), dtype=int)
+    ruinous = errors[:, :, :-1].min(axis=2) > RUINOUS
+    chosen[ruinous] = len(SHARES)
+    spent = 0.0
+    while True:
+        best = (0.0, None)
+        for index, place in np.ndindex(layers, operands):
+            now = chosen[index, place]
+            for level in range(now + 1, len(levels)):
+                cost = (levels[level] - levels[now]) * costs[place]
+                gain = (errors[index, place, now] - errors[index, place, level]) / cost
+                if spent + cost <= budget and gain > best[0]:
+                    best = (gain, (index, place, level, cost))
+        if best[1] is None:
+            return [_operands(row, channels) for row in chosen]
+        index, place, level, cost = best[1]
+        chosen[index, place] = level
+        spent += cost
+
+
+def _operands(levels, channels):
+    counts = {
+        name: int(SHARES[level] * size)
+        for name, level, size in zip(OPERANDS, levels, channels, strict=True)
+        if level < len(SHARES)
+    }
+    wide = (name for name, level in zip(OPERANDS, levels, strict=True) if level == len(SHARES))
+    return Operands(duplicates=Duplicates(**counts), wide=frozenset(wide))
+
+
+def _some(sentences):
+    """Short and middling sentences, every so many of them: `TOKENS` tokens in all."""
+    short = [sentence for sentence in sentences if sentence.tokens <= LONGEST] or sentences[:4]
+    step = max(1, round(sum(sentence.tokens for sentence in short) / TOKENS))
+    return short[::step]
+
+
+LONGEST = 40
+
+
+def _costs(encoder):
+    hidden, ffn = encoder.config.hidden_size, encoder.config.intermediate_size
+    macs = np.array([3 * hidden * hidden, hidden * hidden, hidden * ffn, hidden * ffn])
+    return macs / (macs.sum() * encoder.layers)
+
+
+def _channels(encoder):
+    hidden, ffn = encoder.config.hidden_size, encoder.config.intermediate_size
+    return hidden, hidden, hidden, ffn
