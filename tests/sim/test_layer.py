@@ -13,9 +13,9 @@ from bertha.cli import main
 from bertha.folders import BUILD
 from bertha.golden import integer_model
 from bertha.rtl.config import PRESETS, Config
+from bertha.sim.memory import stray_bytes
 from bertha.sim.options import LayerOptions
 from bertha.sim.prepare import prepare
-from bertha.sim.program_bench import stray_bytes
 from bertha.sim.run import run_layer
 
 TEXT = "A film that nobody should miss.\nDull.\n\nThe second half, sadly, doesn't keep what the first promised.\n"
