@@ -30,8 +30,7 @@ class RecipeResult:
         agreement = self.agreement
         return {
             **asdict(agreement.overall),
-            "macs": self.cost.macs,
-            "cycles": self.cost.cycles,
+            **asdict(self.cost),
             "short": asdict(agreement.short) if agreement.short else None,
             "domains": {name: asdict(figures) for name, figures in agreement.domains.items()},
             "snr_db": agreement.snr_db,

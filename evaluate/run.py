@@ -48,7 +48,9 @@ def evaluate(options=None, console=None, folder=None) -> Evaluation:
     tasks = _tasks(encoder, options)  # what can't be used is refused before anything takes long
     sentences, domains = _corpus(encoder, options)
     stages = Stages(shown=console is not None)
-    evaluation = Evaluation(about=_about(options, sentences), texts=[sentence.text for sentence in sentences])
+    evaluation = Evaluation(
+        about=_about(options, sentences), texts=[sentence.text for sentence in sentences], domains=domains
+    )
     embedders = [FloatEmbedder(encoder)]
     for recipe in options.recipes:
         with stages.stage(recipe) as stage:

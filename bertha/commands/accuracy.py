@@ -80,6 +80,7 @@ def run(options) -> int:
             seeds=options.seeds,
         ),
         console,
+        BUILD,
     )
     path = BUILD / "accuracy" / "report.json"
     write_report(path, evaluation)

@@ -5,20 +5,29 @@ accelerator, a packing with its masks, a kind of program and a memory. It is kno
 """
 
 import argparse
+import functools
 import random
 import secrets
 import sys
+import tempfile
 import time
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 
 import numpy as np
 
 from bertha.compiler.compile import compile_model
 from bertha.compiler.packing import pack_sentences
 from bertha.golden.integer_model import run_model, run_sentences
+from bertha.golden.model import QuantizedModel
+from bertha.models.encoder import load_model
+from bertha.quantize.model import quantize_model
+from bertha.quantize.quantizer import Settings
+from bertha.quantize.recipes import RECIPES
 from bertha.rtl.config import Config, preset
 from tests.compiler.layers import packed_ranges, random_model
+from tests.models.checkpoints import CLASSES, tiny_model, write_model
 from tests.sim.chip import chip, equal
 
 __all__ = ["CONFIGS", "Draw", "check", "draw"]
@@ -32,6 +41,11 @@ CONFIGS = {
 """Few, since each is built once; the small one makes a plan spill and work in blocks."""
 
 RUNS = 2
+
+FROM_CHECKPOINT = 0.4
+"""Odds that a model is a checkpoint, not random integers."""
+
+ACTIVATIONS = ("gelu", "gelu_new", "relu", "silu")
 
 
 @dataclass(frozen=True)
@@ -72,7 +86,12 @@ def draw(seed, number) -> Draw:
     chance = random.Random(f"models {seed} {number}")
     rng = np.random.default_rng(chance.getrandbits(32))
     name = chance.choice(list(CONFIGS))
-    model = random_model(chance)
+    origin, model = "random integers", None
+    if chance.random() < FROM_CHECKPOINT:
+        origin, recipe = chance.choice(list(CLASSES)), chance.choice(RECIPES)
+        model = checkpoint(origin, recipe, chance.choice(ACTIVATIONS), chance.choice([1, 2, 4]))
+    else:
+        model = random_model(chance)
     masked = chance.random() < 0.3
     static = chance.random() < 0.5
     kind = chance.choice(["sentences", "ranges"])
@@ -85,7 +104,7 @@ def draw(seed, number) -> Draw:
         alone = []
     masks = [rng.random(tokens) < 0.8 if masked else None for _ in runs]
     return Draw(
-        what=(name, kind, "static" if static else "data", "key mask" if masked else "no key mask"),
+        what=(name, origin, kind, "static" if static else "data", "key mask" if masked else "no key mask"),
         config=CONFIGS[name],
         model=model,
         tokens=tokens,
@@ -100,6 +119,18 @@ def draw(seed, number) -> Draw:
             "seed": chance.getrandbits(31),
         },
     )
+
+
+@functools.cache
+def checkpoint(family, recipe, activation, heads) -> QuantizedModel:
+    """A tiny checkpoint of a family, of random weights, as the quantiser makes it: 20 channels, 2 layers."""
+    key = "activation" if family == "distilbert" else "hidden_act"
+    count = "n_heads" if family == "distilbert" else "num_attention_heads"
+    with tempfile.TemporaryDirectory() as folder:
+        folder = write_model(Path(folder), tiny_model(family, **{key: activation, count: heads}))
+        # Without a tokenizer, only what isn't trained is calibrated on random tokens.
+        encoder = replace(load_model(folder), trained=False)
+    return quantize_model(encoder, recipe, Settings(calibration=12, length=12))
 
 
 def _sums(model, tokens, rng):
