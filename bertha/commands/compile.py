@@ -76,6 +76,8 @@ def _check_arguments(options):
             raise UserError("--recipe is a whole model's: leave out --layer")
     if options.output and options.output.is_dir():
         raise UserError(f"-o must name a file, but {str(options.output)!r} is a folder")
+    if options.output and not options.output.parent.is_dir():
+        raise UserError(f"-o must be in a folder that exists, but {str(options.output.parent)!r} doesn't")
 
 
 def _note(what):

@@ -85,6 +85,8 @@ def _check_output(options):
         return
     if options.output.suffix not in (".npy", ".npz"):
         raise UserError(f"output must be a .npy or .npz file, not {str(options.output)!r}")
+    if not options.output.parent.is_dir():
+        raise UserError(f"output must be in a folder that exists, but {str(options.output.parent)!r} doesn't")
     if options.hidden and options.output.suffix == ".npy":
         raise UserError("hidden states of several lengths need a .npz file: --output name.npz")
 

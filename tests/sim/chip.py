@@ -31,7 +31,7 @@ class Chip:
         self._transport.reset()
         self.cycles = 0
 
-    def run(self, program, inputs, *, latency=20, bandwidth=8.0, stalls=0.0, seed=0):
+    def run(self, program, inputs, *, latency=20, bandwidth=8.0, stalls=0.0, seed=0, timeout=TIMEOUT):
         """The int16 outputs [S, hidden] of a program's runs, one for each of `inputs` (see `input_pieces`).
 
         Whatever AXI forbids, and every byte that the program may not change but did, is a failure.
@@ -43,9 +43,9 @@ class Chip:
         memory.set_stalls(Stalls.everywhere(stalls), seed=seed)
         for address, content in program.pieces:
             memory.write(address, content)
-        return [self._run(program, memory, known, pieces) for pieces in inputs]
+        return [self._run(program, memory, known, pieces, timeout) for pieces in inputs]
 
-    def _run(self, program, memory, known, pieces):
+    def _run(self, program, memory, known, pieces, timeout):
         output = (program.output16.address, program.output16.nbytes(program.config.array_n))
         for address, content in pieces:
             memory.write(address, content)
@@ -54,7 +54,7 @@ class Chip:
             memory.view(address, nbytes)[:] = 0xA5
         expected = memory.bytes.copy()
         complete(self._driver.start(program.program_address, len(program.commands), program.window))
-        self.cycles = complete(self._driver.wait(timeout=TIMEOUT)).cycles
+        self.cycles = complete(self._driver.wait(timeout=timeout)).cycles
         assert memory.violations[known:] == []
         assert stray_bytes(memory, expected, program.stores) == 0
         return program.unpack_output(memory.view(*output).tobytes())
