@@ -190,6 +190,16 @@ def test_sentences_from_a_file_and_from_the_standard_input(tmp_path, monkeypatch
     assert f"4 sentences in {runs} runs of at most 12 tokens, a program for each packing" in text
     assert static["cycles"] == sum(item["cycles"] for item in static["sequences"])
 
+    pairs = tmp_path / "pairs.txt"
+    pairs.write_text("a film\twas good\nslow\tslowly .\n", encoding="utf-8")
+    assert main([*arguments, "--pairs", "--text", str(pairs)]) == 0
+    _, paired = reported()
+    # [CLS] and two [SEP] beside the words; the second text has other segment embeddings.
+    assert [(item["text"], item["tokens"]) for item in paired["sentences"]] == [
+        ("a film | was good", 7),
+        ("slow | slowly .", paired["sentences"][1]["tokens"]),
+    ]
+
     with open(file, "rb") as stream:
         monkeypatch.setattr("bertha.sim.prepare.STDIN", f"/dev/fd/{stream.fileno()}")
         assert main([*arguments, "--text", "-", "--packing", "data"]) == 0
