@@ -17,7 +17,7 @@ COMMANDS = {
     "sim": "run an encoder layer in RTL simulation and compare every byte",
     "bench": "measure the simulation's speed under cocotb against a bare C++ loop",
     "compile": "compile a layer, check the program, and print it or what it will cost",
-    "accuracy": "errors of each unit, and accuracy of layers against PyTorch",
+    "accuracy": "whole models beside PyTorch: embeddings by recipe, tasks, cost; or single layers and units",
     "verilog": "write the accelerator's Verilog, manifest and C header",
     "fpga": "resources and clock of the accelerator on an FPGA",
     "scalesim": "cycles of the layers' matrix products according to SCALE-Sim",
