@@ -14,9 +14,11 @@ from bertha.errors import DriverError, SimulationError, ToolError, UserError
 __all__ = ["main"]
 
 COMMANDS = {
-    "sim": "run an encoder layer in RTL simulation and compare every byte",
+    "sim": "run a model, or a layer of it, in RTL simulation and compare every byte",
     "bench": "measure the simulation's speed under cocotb against a bare C++ loop",
-    "compile": "compile a layer, check the program, and print it or what it will cost",
+    "compile": "compile a model: keep it in a file, print the program or what it will cost",
+    "run": "run a compiled model on texts: embeddings, hidden states or labels",
+    "info": "show what is in a compiled model",
     "accuracy": "whole models beside PyTorch: embeddings by recipe, tasks, cost; or single layers and units",
     "verilog": "write the accelerator's Verilog, manifest and C header",
     "fpga": "resources and clock of the accelerator on an FPGA",

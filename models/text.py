@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-from bertha.models.tokenizer import TextError, load_tokenizer
+from bertha.models.tokenizer import TextError
 
 __all__ = [
     "Review",
@@ -21,6 +21,7 @@ __all__ = [
     "cut",
     "evaluation_texts",
     "long_text",
+    "parse_sentences",
     "random_sentences",
     "read_sentences",
     "reviews",
@@ -90,7 +91,7 @@ def tokenize(encoder, texts, length=None) -> list[Sentence]:
 
     Parameters
     ----------
-    encoder : Encoder
+    encoder : Encoder or HostModel
     texts : list of str or (str, str)
         A tuple is a pair of texts, as for entailment: they become one sentence.
     length : int, optional
@@ -103,13 +104,13 @@ def tokenize(encoder, texts, length=None) -> list[Sentence]:
         If the model has no tokenizer or another model's, the length isn't from 1 to the model's longest, or
         nothing is left of a text (control characters only).
     """
-    if encoder.tokenizer_file is None:
+    tokenizer = encoder.tokenizer
+    if tokenizer is None:
         raise TextError(
             "text needs a model with a tokenizer.json or a vocab.txt or a vocab.json with merges.txt, "
             f"but {encoder.name!r} has none"
         )
     _check_length(encoder, length)
-    tokenizer = load_tokenizer(encoder.tokenizer_file)
     texts = [_lower(text) for text in texts] if encoder.lowercase else list(texts)
     sentences = [None] * len(texts)
     for pair in (False, True):
@@ -206,13 +207,21 @@ def read_sentences(path) -> list[str]:
         If the file can't be read, isn't UTF-8, or holds no sentence.
     """
     try:
-        text = Path(path).read_bytes().decode("utf-8-sig")
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "it isn't UTF-8"
-        raise TextError(f"text file {str(path)!r} can't be read: {reason}") from None
+        content = Path(path).read_bytes()
+    except OSError as error:
+        raise TextError(f"text file {str(path)!r} can't be read: {error.strerror}") from None
+    return parse_sentences(content, f"text file {str(path)!r}")
+
+
+def parse_sentences(content, name) -> list[str]:
+    """The sentences in the bytes of a text that errors call `name`, as of `read_sentences`."""
+    try:
+        text = content.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        raise TextError(f"{name} can't be read: it isn't UTF-8") from None
     sentences = [line.strip() for line in text.split("\n") if line.strip()]
     if not sentences:
-        raise TextError(f"text file {str(path)!r} must hold at least one sentence, but is empty")
+        raise TextError(f"{name} must hold at least one sentence, but is empty")
     return sentences
 
 
