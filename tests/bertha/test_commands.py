@@ -69,6 +69,17 @@ def test_compile_keeps_a_model(tmp_path, capsys, random_weights):
     assert result["sentences"][0]["tokens"] == 4
 
 
+def test_options_may_stand_anywhere(file, tmp_path, capsys, random_weights):
+    last = ["run", file, "the film", "--json", "--normalize", "a film", "slow"]
+    found = json.loads(outputs(capsys, *last).out)["sentences"]
+    assert [entry["text"] for entry in found] == ["the film", "a film", "slow"]
+    found = json.loads(outputs(capsys, "run", "--json", "--backend", "integer", file, "slow").out)
+    assert found["sentences"][0]["text"] == "slow"
+    folder = small_folder(tmp_path / "small")
+    table = outputs(capsys, "compile", "--preset", "tiny4", "--tokens", "9", folder).out
+    assert "predicted:" in table
+
+
 def test_compile_predicts_a_whole_model(tmp_path, capsys, random_weights):
     folder = small_folder(tmp_path / "small")
     table = outputs(capsys, "compile", "--model", folder, "--preset", "tiny4", "--seq", "9").out
