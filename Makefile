@@ -27,8 +27,9 @@ sim: environment ## run a real model (LAYER=n: a layer of it) in RTL simulation 
 test: environment ## run all tests (ARGS= are pytest's)
 	@$(RUN) -m pytest -n auto --dist worksteal $(ARGS)
 
-test-long: environment ## run 10,000 random programs on the simulated chip (ARGS='--seed N')
+test-long: environment ## run 10,000 random programs and 150 random models on the simulated chip (ARGS='--seed N')
 	@$(RUN) -m tests.fuzz --programs 10000 $(ARGS)
+	@$(RUN) -m tests.sim.random_models --draws 150 $(ARGS)
 
 verilog: environment ## write the accelerator's Verilog, manifest and C header (PRESET=)
 	@$(RUN) -m bertha verilog $(preset)

@@ -72,10 +72,9 @@ class CorpusAgreement:
             total[1] += self.values[name]
         return {name: saturated / values for name, (saturated, values) in counts.items()}
 
-    @property
-    def worst(self) -> int:
-        """Number of the sentence with the lowest cosine."""
-        return int(np.argmin(self.cosines))
+    def worst(self, count) -> list[int]:
+        """Numbers of the sentences with the lowest cosines."""
+        return np.argsort(self.cosines, kind="stable")[:count].tolist()
 
 
 def corpus_agreement(reference, embedder, sentences, domains, advance=lambda tokens: None) -> CorpusAgreement:

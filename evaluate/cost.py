@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from bertha.compiler.compile import compile_model
 from bertha.compiler.predict import Timing, predict
+from bertha.rtl.isa import Opcode
 
 __all__ = ["Cost", "model_cost"]
 
@@ -16,15 +17,16 @@ class Cost:
 
     Attributes
     ----------
-    tokens : int
     macs : int
-        The array's own: an operand of two byte planes counts twice, a duplicated channel once more.
+        The array's: an operand of two byte planes counts twice, a duplicated channel and padding count too.
+    model_macs : int
+        The model's own.
     cycles : int
-        Predicted, with memory of 100 cycles and as fast as the bus.
+        Predicted, with memory of 100 cycles that is as fast as the bus.
     """
 
-    tokens: int
     macs: int
+    model_macs: int
     cycles: int
 
 
@@ -32,4 +34,9 @@ def model_cost(model, config, tokens) -> Cost:
     """The cost of a program of so many tokens of a quantised model on the accelerator `config`."""
     program = compile_model(model, config, tokens=tokens)
     prediction = predict(program, Timing(memory=MEMORY_LATENCY, bandwidth=config.axi_data_bytes))
-    return Cost(tokens=tokens, macs=prediction.macs, cycles=prediction.cycles)
+    steps = sum(
+        command.tiles * command.get("k") * (2 if command.get("wide") else 1)
+        for command in program.commands
+        if command.opcode == Opcode.GEMM
+    )
+    return Cost(macs=steps * config.array_n**2, model_macs=program.macs, cycles=prediction.cycles)

@@ -4,10 +4,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bertha.errors import UserError
+from bertha.quantize.recipes import RECIPES
 
-__all__ = ["RECIPES", "EvaluationOptions"]
-
-RECIPES = ("w8a8", "w8a8-split", "mixed", "a16")
+__all__ = ["EvaluationOptions"]
 
 ROWS = (2000, 1000)
 INSTALLED_ROWS = {"reviews-short": (1400, 700), "reviews-long": (300, 150)}

@@ -1,9 +1,10 @@
 """Progress of what takes more than a few seconds, on stderr."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 
 from rich.console import Console
+from rich.markup import escape
 from rich.progress import (
     BarColumn,
     Progress,
@@ -13,7 +14,31 @@ from rich.progress import (
     TimeElapsedColumn,
 )
 
-__all__ = ["Stages"]
+__all__ = ["Stage", "Stages"]
+
+
+class Stage:
+    """A bar.
+
+    Parameters
+    ----------
+    progress : rich.progress.Progress
+    name : str
+    total : float, optional
+        Of what `advance` adds up; without one nobody knows how long it takes.
+    """
+
+    def __init__(self, progress, name, total=None):
+        self._progress, self._name = progress, name
+        self._task = progress.add_task(escape(name), total=total)
+
+    def advance(self, amount=1) -> None:
+        """So much more is done."""
+        self._progress.advance(self._task, amount)
+
+    def say(self, line) -> None:
+        """What is being done now."""
+        self._progress.update(self._task, description=escape(f"{self._name}: {line}"))
 
 
 class Stages:
@@ -29,20 +54,12 @@ class Stages:
         self._console = Console(stderr=True, quiet=not shown)
 
     @contextmanager
-    def stage(self, name, total=None) -> Iterator[Callable]:
-        """What to call with the amount of `total` that is done; without a total it's just going on."""
+    def stage(self, name, total=None) -> Iterator[Stage]:
+        """A stage, which is over with the context."""
         if not self._console.is_terminal:
             self._console.print(name, highlight=False, markup=False)
-        progress = Progress(
-            SpinnerColumn(),
-            TextColumn("{task.description}"),
-            BarColumn(),
-            TaskProgressColumn(),
-            TimeElapsedColumn(),
-            console=self._console,
-            transient=True,
-            disable=not self._console.is_terminal,
-        )
-        with progress:
-            task = progress.add_task(name, total=total)
-            yield lambda amount=1: progress.advance(task, amount)
+        columns = SpinnerColumn(), TextColumn("{task.description}"), BarColumn()
+        columns += TaskProgressColumn(), TimeElapsedColumn()
+        hidden = not self._console.is_terminal
+        with Progress(*columns, console=self._console, transient=True, disable=hidden) as progress:
+            yield Stage(progress, name, total)

@@ -14,6 +14,9 @@ from bertha.evaluate.cost import Cost
 
 __all__ = ["Evaluation", "RecipeResult", "TaskResult", "corpus_tables", "task_tables", "write_report"]
 
+WORST, SHOWN = 2, 60
+"""Sentences a recipe that are shown, and their letters."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class RecipeResult:
@@ -27,8 +30,7 @@ class RecipeResult:
         agreement = self.agreement
         return {
             **asdict(agreement.overall),
-            "macs": self.cost.macs,
-            "cycles": self.cost.cycles,
+            **asdict(self.cost),
             "short": asdict(agreement.short) if agreement.short else None,
             "domains": {name: asdict(figures) for name, figures in agreement.domains.items()},
             "snr_db": agreement.snr_db,
@@ -75,7 +77,7 @@ class Evaluation:
     ----------
     about : dict
         Model, preset, tokens, seeds.
-    texts : list of str
+    texts, domains : list of str
         Of the corpus.
     recipes : dict of str to RecipeResult
     tasks : list of TaskResult
@@ -83,6 +85,7 @@ class Evaluation:
 
     about: dict
     texts: list
+    domains: list
     recipes: dict = field(default_factory=dict)
     tasks: list = field(default_factory=list)
 
@@ -105,8 +108,9 @@ def write_report(path, evaluation) -> None:
 
 
 def corpus_tables(evaluation) -> list[Table]:
-    """Tables of recipes, domains, layers and saturations."""
-    return [_recipes(evaluation), _domains(evaluation), _layers(evaluation), _saturations(evaluation)]
+    """Tables of recipes, domains, the worst sentences, layers and saturations."""
+    makers = (_recipes, _domains, _worst, _layers, _saturations)
+    return [make(evaluation) for make in makers]
 
 
 def task_tables(evaluation) -> list[Table]:
@@ -129,15 +133,14 @@ def task_tables(evaluation) -> list[Table]:
 
 
 def _recipes(evaluation):
-    sentences = len(evaluation.texts)
+    about = evaluation.about
     table = Table(
-        title=f"{escape(evaluation.about['model'])}: cosine of embeddings to PyTorch's, {sentences} unseen "
-        f"sentences; cost of {evaluation.about['tokens']} tokens on {evaluation.about['preset']}"
+        title=f"{escape(about['model'])}: cosine of embeddings to PyTorch's, {len(evaluation.texts)} unseen "
+        f"sentences; {about['tokens']} tokens on {about['preset']}"
     )
-    shortest, longest = SHORT_TOKENS[0], SHORT_TOKENS[-1]
-    short = f"{shortest}-{longest} tokens: min / mean"
-    for column in ("recipe", "min", "1 %", "mean", short, "MACs", "cycles", "more cycles", "worst sentence"):
-        table.add_column(column, justify="left" if column in ("recipe", "worst sentence") else "right")
+    short = f"{SHORT_TOKENS[0]}-{SHORT_TOKENS[-1]} tokens: min / mean"
+    for column in ("recipe", "min", "1 %", "mean", short, "MACs", "cycles", "more cycles"):
+        table.add_column(column, justify="left" if column == "recipe" else "right")
     first = next(iter(evaluation.recipes.values()))
     for name, result in evaluation.recipes.items():
         overall, few = result.agreement.overall, result.agreement.short
@@ -148,8 +151,21 @@ def _recipes(evaluation):
             f"{result.cost.macs:,}",
             f"{result.cost.cycles:,}",
             f"{100 * (result.cost.cycles / first.cost.cycles - 1):+.1f} %",
-            escape(repr(evaluation.texts[result.agreement.worst])[:36]),
         )
+    return table
+
+
+def _worst(evaluation):
+    """The sentences with the lowest cosines."""
+    table = Table(title="Worst sentences")
+    for column in ("recipe", "cosine", "domain", "text"):
+        table.add_column(column, justify="right" if column == "cosine" else "left")
+    for name, result in evaluation.recipes.items():
+        for index in result.agreement.worst(WORST):
+            shown = " ".join(evaluation.texts[index].split())
+            shown = shown if len(shown) <= SHOWN else shown[: SHOWN - 1] + "…"
+            cosine = f"{result.agreement.cosines[index]:.5f}"
+            table.add_row(name, cosine, escape(evaluation.domains[index]), escape(shown))
     return table
 
 

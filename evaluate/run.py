@@ -48,14 +48,16 @@ def evaluate(options=None, console=None, folder=None) -> Evaluation:
     tasks = _tasks(encoder, options)  # what can't be used is refused before anything takes long
     sentences, domains = _corpus(encoder, options)
     stages = Stages(shown=console is not None)
-    evaluation = Evaluation(about=_about(options, sentences), texts=[sentence.text for sentence in sentences])
+    evaluation = Evaluation(
+        about=_about(options, sentences), texts=[sentence.text for sentence in sentences], domains=domains
+    )
     embedders = [FloatEmbedder(encoder)]
     for recipe in options.recipes:
-        with stages.stage(f"{recipe}: quantising"):
-            model = cached_model(encoder, recipe, folder=folder / "quantized")
+        with stages.stage(recipe) as stage:
+            model = cached_model(encoder, recipe, folder=folder / "quantized", notify=stage.say)
         embedder = IntegerEmbedder(encoder, recipe, model)
-        with stages.stage(f"{recipe}: {len(sentences)} sentences", _tokens(sentences)) as advance:
-            agreement = corpus_agreement(embedders[0], embedder, sentences, domains, advance)
+        with stages.stage(f"{recipe}: {len(sentences)} sentences", _tokens(sentences)) as stage:
+            agreement = corpus_agreement(embedders[0], embedder, sentences, domains, stage.advance)
         with stages.stage(f"{recipe}: compiling for {options.preset}"):
             cost = model_cost(model, config, options.tokens)
         evaluation.recipes[recipe] = RecipeResult(agreement=agreement, cost=cost)
@@ -103,10 +105,10 @@ def _results(task, encoder, embedders, store, options, stages):
     vectors = {}
     for embedder in embedders:
         name = f"{task.name}: {len(sentences)} texts, {embedder.name}"
-        with stages.stage(name, _tokens(sentences)) as advance:
-            vectors[embedder.name] = store.embed(embedder, sentences, advance)
-    with stages.stage(f"{task.name}: probes", options.seeds * len(embedders)) as advance:
-        results = [run_task(task, vectors, seeds=options.seeds, advance=advance)]
+        with stages.stage(name, _tokens(sentences)) as stage:
+            vectors[embedder.name] = store.embed(embedder, sentences, stage.advance)
+    with stages.stage(f"{task.name}: probes", options.seeds * len(embedders)) as stage:
+        results = [run_task(task, vectors, seeds=options.seeds, advance=stage.advance)]
     if task.name == "reviews-short":
         results.append(neighbours({name: rows[:NEIGHBOURS] for name, rows in vectors.items()}))
     return results

@@ -14,6 +14,7 @@ from pathlib import Path
 from textwrap import dedent
 
 from bertha.models import text
+from bertha.models.calibration_text import DIVERSE_TEXTS
 
 __all__ = ["CorpusText", "corpus"]
 
@@ -26,6 +27,8 @@ LIBRARY = (
     "threading tokenize traceback typing urllib.parse uuid zipfile"
 ).split()
 """Modules of the standard library that code and documentation are taken from."""
+
+SHORT_LETTERS = 60
 
 SHORT_WORDS = range(1, 7)
 """Words of a review's sentence that gives about 3 to 9 tokens, special tokens included."""
@@ -56,8 +59,8 @@ def corpus(seed=0) -> list[CorpusText]:
         *_code(random.Random(f"code {seed}")),
         *_documentation(random.Random(f"documentation {seed}")),
     ]
-    known = _calibration_sentences()
-    return list({item.text: item for item in chosen if item.text not in known}.values())
+    known = _calibration()
+    return list({item.text: item for item in chosen if not known & {item.text, _words(item.text)}}.values())
 
 
 def _reviews(chooser):
@@ -77,10 +80,17 @@ def _reviews(chooser):
 
 
 @lru_cache(maxsize=1)
-def _calibration_sentences():
-    """Everything that could be calibration text: reviews and each of their sentences ("...", "Great movie.")."""
+def _calibration():
+    """All that could be calibration text: reviews and each of their sentences; of short ones the words too."""
     reviews = [review.text for review in text.reviews("calibration")]
-    return {*reviews, *(sentence for review in reviews for sentence in text.split_sentences(review))}
+    sentences = (sentence for review in reviews for sentence in text.split_sentences(review))
+    texts = {*reviews, *sentences, *DIVERSE_TEXTS}
+    return texts | {_words(one) for one in texts if len(one) < SHORT_LETTERS}
+
+
+def _words(one):
+    """A text's words, each once: "no no" is as good as "No no no"."""
+    return frozenset(one.lower().split())
 
 
 @lru_cache(maxsize=1)

@@ -43,8 +43,8 @@ class Part:
     labels: tuple
 
     def limited(self, count, seed) -> "Part":
-        """At most `count` of the rows, chosen at random."""
-        if count >= len(self.texts):
+        """At most `count` of the rows (None: all), chosen at random."""
+        if count is None or count >= len(self.texts):
             return self
         rows = sorted(random.Random(f"rows {seed}").sample(range(len(self.texts)), count))
         return Part(tuple(self.texts[row] for row in rows), tuple(self.labels[row] for row in rows))

@@ -481,14 +481,22 @@ def _value_scales(weights, trace, operands):
         return np.min(errors, axis=0).sum(), scale, gain
 
     _, scale, gain = solve(residue)
-    for _ in range(min(duplicates, len(residue))):
-        trials = []
-        for feature in np.flatnonzero(~residue):
-            flags = residue.copy()
-            flags[feature] = True
-            trials.append((*solve(flags), flags))
-        _, scale, gain, residue = min(trials, key=lambda trial: trial[0])
+    remaining = min(duplicates, len(residue))
+    together = 1 + remaining // scaling.STEPS
+    while remaining:
+        free = np.flatnonzero(~residue)
+        trials = [solve(_with(residue, feature))[0] for feature in free]
+        count = min(together, remaining)
+        residue = _with(residue, free[np.argsort(trials, kind="stable")[:count]])
+        remaining -= count
+        _, scale, gain = solve(residue)
     return scale, gain, residue
+
+
+def _with(flags, places):
+    flags = flags.copy()
+    flags[places] = True
+    return flags
 
 
 def _intermediate(weights, trace, operand, middle8, operands, rounder, activation):

@@ -35,7 +35,7 @@ class RoundedWeights:
 
 
 def round_weights(
-    *, weight, activations, target, out_scale=0.0, damping=0.01, importance=None
+    *, weight, activations, target, out_scale=0.0, damping=0.05, importance=None
 ) -> RoundedWeights:
     """int8 weights for integer activations.
 

@@ -29,9 +29,9 @@ REACH = 254
 EXPONENTS = np.linspace(0, 1, 6)
 
 LEVELS = np.append(0, np.geomspace(0.02, 1, 16))
-SHORTLIST = 24
+SHORTLIST = 16
 
-STEPS = 8
+STEPS = 4
 """In about as many steps are many duplicates chosen."""
 
 SPREAD = 2.0**10

@@ -1,6 +1,12 @@
-"""How much each operand's rounding costs a model: the float model runs with one operand rounded at a time."""
+"""How much each operand's rounding costs a model's embeddings, to first order.
 
-from contextlib import contextmanager
+An error d of an operand moves a sentence's embedding by J d. What that costs, 1 minus the cosine, is half the
+squared length, which is the mean of (v . J d)**2 / 2 over random v with unit covariance. One backward pass gives
+v . J for every operand of every layer at once (Hutchinson, "A stochastic estimator of the trace of the influence
+matrix", 1989).
+"""
+
+from contextlib import ExitStack
 
 import numpy as np
 import torch
@@ -12,10 +18,12 @@ from bertha.quantize.quantizer import Duplicates, Operands, operand_scales
 __all__ = ["OPERANDS", "operand_errors"]
 
 OPERANDS = ("projections", "output", "intermediate", "down")
+BATCH = 16
+PROBES = 6
 
 
-def operand_errors(encoder, sentences, shares) -> np.ndarray:
-    """1 minus the mean cosine of embeddings (means over tokens) with one operand in int8 and all else in float.
+def operand_errors(encoder, sentences, shares, seed=0) -> np.ndarray:
+    """1 minus the mean cosine of embeddings (means over tokens) that int8 in one operand alone costs.
 
     Parameters
     ----------
@@ -24,77 +32,89 @@ def operand_errors(encoder, sentences, shares) -> np.ndarray:
         A few hundred tokens are enough.
     shares : list of float
         Shares of an operand's channels that are duplicated.
+    seed : int
+        Of the random directions.
 
     Returns
     -------
     float64 [layers, operands, shares], in the order of `OPERANDS`
     """
     ordered = sorted(sentences, key=lambda sentence: sentence.tokens)
-    batches = [floating.embedded(encoder, ordered[at : at + BATCH]) for at in range(0, len(ordered), BATCH)]
-    layers = encoder.bert.encoder.layer
-    traces = list(floating.trace_layers(encoder, ordered))
-    reference = None
-    errors = np.zeros((len(layers), len(OPERANDS), len(shares)))
-    for index, (layer, trace) in enumerate(zip(layers, traces, strict=True)):
+    gradients = _gradients(encoder, ordered, np.random.default_rng(seed))
+    result = np.zeros((encoder.layers, len(OPERANDS), len(shares)))
+    for index, trace in enumerate(floating.trace_layers(encoder, ordered)):
         weights = floating.layer_weights(encoder, index)
-        if reference is None:
-            reference = _embeddings(layers, batches)
+        starts = np.cumsum([0, *trace.lengths[:-1]])
         for place, name in enumerate(OPERANDS):
             for column, share in enumerate(shares):
-                with _rounded(layer, name, _rounding(weights, trace, name, share)):
-                    found = _embeddings(layers[index:], batches)
-                errors[index, place, column] = 1 - np.mean(np.sum(found * reference, axis=1))
-        for batch in batches:
-            with torch.inference_mode():
-                batch[0] = floating.first(layer(batch[0], batch[1]))
-    return np.maximum(errors, 0)
+                error = _rounding_error(weights, trace, name, share)
+                moved = np.einsum("ptc,tc->tp", gradients[index, name], error)
+                result[index, place, column] = np.mean(np.square(np.add.reduceat(moved, starts))) / 2
+    return result
 
 
-BATCH = 16
-
-
-def _embeddings(layers, batches):
-    """Normalised means of the last layer's output over each sentence's tokens."""
-    results = []
-    with torch.inference_mode():
-        for states, hidden_keys, real in batches:
-            for layer in layers:
-                states = floating.first(layer(states, hidden_keys))
-            mean = (states * real[..., None]).sum(dim=1).double()
-            results.append((mean / mean.norm(dim=1, keepdim=True).clamp_min(1e-30)).numpy())
-    return np.concatenate(results)
-
-
-def _rounding(weights, trace, name, share):
-    """Scale, zero and reach of each channel of the int8 operand, as torch tensors."""
-    width = len(weights.down[0]) if name == "down" else len(weights.output)
-    operands = Operands(duplicates=Duplicates(**{name: int(share * width)}))
+def _rounding_error(weights, trace, name, share):
+    """What int8 does to an operand, float32 [tokens, channels], without the mean, which a bias takes up."""
+    values = {
+        "projections": trace.inputs,
+        "output": trace.context,
+        "intermediate": trace.attention_out,
+        "down": trace.activated,
+    }[name]
+    operands = Operands(duplicates=Duplicates(**{name: int(share * values.shape[1])}))
     scales, zero = operand_scales(weights, trace, name, operands)
     reach = np.where(scales.residue, scaling.REACH, 127)
-    return tuple(
-        torch.from_numpy(np.broadcast_to(np.asarray(part, np.float32), scales.scale.shape).copy())
-        for part in (scales.scale, zero, reach)
-    )
+    steps = np.clip(np.round((values - zero) / scales.scale), -reach, reach)
+    error = steps * scales.scale + zero - values
+    return (error - error.mean(axis=0)).astype(np.float32)
 
 
-@contextmanager
-def _rounded(layer, name, rounding):
-    """The layer with one operand rounded."""
-    scale, zero, reach = rounding
+def _gradients(encoder, sentences, generator):
+    """Gradients [probes, tokens, channels] of random directions of the embedding, by layer and operand."""
+    parts = {}
+    for start in range(0, len(sentences), BATCH):
+        states, hidden_keys, real = (
+            part.clone() for part in floating.embedded(encoder, sentences[start : start + BATCH])
+        )
+        states.requires_grad_()
+        with ExitStack() as stack, torch.enable_grad():
+            copies = [_copies(stack, layer) for layer in encoder.bert.encoder.layer]
+            for layer in encoder.bert.encoder.layer:
+                states = floating.first(layer(states, hidden_keys))
+            embedding = torch.nn.functional.normalize((states * real[..., None]).sum(dim=1), dim=1)
+        wanted = [copy for by_name in copies for found in by_name.values() for copy in found]
+        for _ in range(PROBES):
+            direction = torch.from_numpy(generator.standard_normal(embedding.shape)).float()
+            found = torch.autograd.grad((embedding * direction).sum(), wanted, retain_graph=True)
+            found = iter(found)
+            for index, by_name in enumerate(copies):
+                for name, used in by_name.items():
+                    total = sum(next(found) for _ in used)
+                    parts.setdefault((index, name), []).append(total[real].numpy())
+    return {
+        key: np.stack([np.concatenate(values[probe::PROBES]) for probe in range(PROBES)])
+        for key, values in parts.items()
+    }
+
+
+def _copies(stack, layer):
+    """Makes each linear layer read a copy of its operand; the copies of the next run, by operand."""
     modules = {
         "projections": [layer.attention.self.query, layer.attention.self.key, layer.attention.self.value],
         "output": [layer.attention.output.dense],
         "intermediate": [layer.intermediate.dense],
         "down": [layer.output.dense],
-    }[name]
+    }
+    copies = {name: [] for name in OPERANDS}
 
-    def round_input(module, inputs):
-        steps = torch.round((inputs[0] - zero) / scale)
-        return (torch.minimum(torch.maximum(steps, -reach), reach) * scale + zero,)
+    def hook(name):
+        def copy(module, inputs):
+            copies[name].append(inputs[0].clone())
+            return (copies[name][-1],)
 
-    handles = [module.register_forward_pre_hook(round_input) for module in modules]
-    try:
-        yield
-    finally:
-        for handle in handles:
-            handle.remove()
+        return copy
+
+    for name, found in modules.items():
+        for module in found:
+            stack.callback(module.register_forward_pre_hook(hook(name)).remove)
+    return copies

@@ -8,11 +8,11 @@ from pathlib import Path
 
 from bertha.errors import UserError
 from bertha.models.encoder import synthetic_shape
+from bertha.quantize.recipes import RECIPES
 from bertha.rtl.config import preset
 
 __all__ = [
     "PACKINGS",
-    "RECIPES",
     "LayerOptions",
     "ModelOptions",
     "RunOptions",
@@ -22,7 +22,6 @@ __all__ = [
     "run_name",
 ]
 
-RECIPES = ("w8a8", "w8a8-split", "mixed", "a16")
 PACKINGS = ("static", "data")
 MOST_LATENCY = 100_000
 BANDWIDTHS = (0.01, 1024)  # the widest bus moves 128 bytes a cycle

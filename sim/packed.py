@@ -15,6 +15,7 @@ from bertha.models import text
 from bertha.models.embedding import embedding_sums, float_hidden_states
 from bertha.models.encoder import Encoder, load_model
 from bertha.models.text import Sentence
+from bertha.quantize.cache import cached_model
 from bertha.rtl.config import Config, preset
 from bertha.sim.prepare import memory_bandwidth
 
@@ -115,8 +116,6 @@ def prepare_model(options, texts=None, *, notify) -> PreparedModel:
     UserError, models.encoder.ModelError, models.text.TextError
         If an option, the model or the text can't be used.
     """
-    from bertha.quantize.cache import cached_model
-
     config = preset(options.preset)
     notify(f"loading {options.model}")
     encoder = load_model(options.model)

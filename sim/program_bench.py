@@ -12,19 +12,10 @@ from bertha.rtl.config import Config
 from bertha.runtime.driver import Driver
 from bertha.sim.cocotb_transport import CocotbTransport
 from bertha.sim.job import Job, Outcome, write_outcome
-from bertha.sim.memory import TRACE_ENGINES, Memory, Trace
+from bertha.sim.memory import TRACE_ENGINES, Memory, Trace, stray_bytes
 from bertha.sim.progress import PROGRESS_FILE, note_progress
 
 _CYCLES_APART = 4  # most that the accelerator's cycle counter may differ from the bench's
-
-
-def stray_bytes(memory, expected, regions) -> int:
-    """Bytes of the memory that differ from `expected` outside the regions, pairs of first byte and bytes."""
-    different = memory.bytes != expected
-    for address, nbytes in regions:
-        start = address - memory.base
-        different[start : start + nbytes] = False
-    return int(np.count_nonzero(different))
 
 
 @cocotb.test()

@@ -252,7 +252,7 @@ def write_report(report, file) -> None:
     os.replace(draft, file)
 
 
-def describe_difference(result, expected):
+def describe_difference(result, expected) -> str | None:
     """Where two integer arrays first differ, or None."""
     places = np.argwhere(result != expected)
     if not len(places):

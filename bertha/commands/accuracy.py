@@ -8,8 +8,9 @@ from rich.table import Table
 from bertha.arguments import integer, within
 from bertha.commands.sim import table_console
 from bertha.errors import UserError
-from bertha.evaluate.options import RECIPES, EvaluationOptions
+from bertha.evaluate.options import EvaluationOptions
 from bertha.folders import BUILD
+from bertha.quantize.recipes import RECIPES
 
 MANY = 999_999
 
@@ -79,6 +80,7 @@ def run(options) -> int:
             seeds=options.seeds,
         ),
         console,
+        BUILD,
     )
     path = BUILD / "accuracy" / "report.json"
     write_report(path, evaluation)

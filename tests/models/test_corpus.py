@@ -5,6 +5,7 @@ from collections import Counter
 import pytest
 
 from bertha.models import text
+from bertha.models.calibration_text import DIVERSE_TEXTS
 from bertha.models.corpus import corpus
 
 DOMAINS = {
@@ -40,7 +41,12 @@ def test_the_seed_chooses():
 
 
 def test_no_text_is_a_calibration_text():
+    """Nor has a short one the words of one."""
     available = text.reviews("calibration")
-    calibration = {review.text for review in available}
-    calibration |= {one for review in available for one in text.split_sentences(review.text)}
-    assert not calibration & {item.text for item in corpus(0)}
+    calibration = {one for review in available for one in (review.text, *text.split_sentences(review.text))}
+    calibration |= set(DIVERSE_TEXTS)
+    texts = {item.text for item in corpus(0)}
+    assert not texts & calibration
+    short = {one for one in texts if len(one) < 40}
+    words = {frozenset(one.lower().split()) for one in calibration if len(one) < 40}
+    assert len(short) > 100 and not words & {frozenset(one.lower().split()) for one in short}

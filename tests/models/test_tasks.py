@@ -113,7 +113,7 @@ def test_limited():
     assert len(some.train.texts) == len(some.train.labels) == 20 and len(some.test.texts) == 10
     assert all(label == "ab"[int(one) % 2] for (one,), label in zip(some.train.texts, some.train.labels))
     assert some == task.limited(train=20, test=10, seed=3) != task.limited(train=20, test=10, seed=4)
-    assert task.limited(train=50, test=99) == task
+    assert task.limited(train=50, test=99) == task.limited(train=None, test=None) == task
     with pytest.raises(UserError, match="task t must have two classes at least among the 1 rows"):
         task.limited(train=1, test=10)
 

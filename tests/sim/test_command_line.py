@@ -52,8 +52,8 @@ def test_unknown_preset(refused):
     [
         (["--seq", "0"], "seq must be at least 1 token, not 0"),
         (["--seq", "-3"], "seq must be at least 1 token, not -3"),
-        (["--seq", "many"], "--seq must be an integer, not 'many'"),
-        (["--seq", "1.5"], "--seq must be an integer, not '1.5'"),
+        (["--seq", "many"], "--seq/--tokens must be an integer, not 'many'"),
+        (["--seq", "1.5"], "--seq/--tokens must be an integer, not '1.5'"),
         (["--seq", "100000"], "sequence length must be from 1 to the model's 512, not 100000"),
         (["--layer", "x"], "--layer must be an integer, not 'x'"),
         (["--layer", "2"], "layer must be from 0 to 1 in reduced, not 2"),
@@ -73,6 +73,22 @@ def test_unknown_preset(refused):
     ],
 )
 def test_options(refused, arguments, message):
+    for layer in (["--layer", "0"], []):
+        if layer or "--duplicates" not in arguments[0]:
+            assert message in refused("sim", "--model", "reduced", "--preset", "tiny4", *layer, *arguments)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--recipe", "w4a4"], "recipe must be one of w8a8, w8a8-split, mixed, a16, not 'w4a4'"),
+        (["--packing", "tight"], "packing must be one of static, data, not 'tight'"),
+        (["--duplicates", "4,0,4,4"], "--duplicates needs --layer: a whole model's recipe chooses them"),
+        (["--layer", "0", "--recipe", "a16"], "--recipe is for a whole model, not for --layer"),
+        (["--layer", "0", "--packing", "data"], "--packing is for a whole model, not for --layer"),
+    ],
+)
+def test_options_of_a_layer_and_of_a_model(refused, arguments, message):
     assert message in refused("sim", "--model", "reduced", "--preset", "tiny4", *arguments)
 
 
@@ -162,5 +178,5 @@ def test_help(capsys):
         main(["sim", "--help"])
     assert end.value.code == 0
     text = capsys.readouterr().out
-    for option in ("--model", "--layer", "--seq", "--preset", "--text", "--input", "--waves"):
+    for option in ("--model", "--layer", "--seq", "--tokens", "--recipe", "--packing", "--text", "--waves"):
         assert option in text
