@@ -12,6 +12,7 @@ from bertha.compiler.predict import Timing, predict
 from bertha.errors import UserError
 from bertha.folders import BUILD
 from bertha.quantization import DEFAULT_RECIPE, quantize_model
+from bertha.quantize.recipes import RECIPES
 from bertha.rtl.config import PRESETS, preset
 
 
@@ -24,8 +25,7 @@ def add_arguments(parser) -> None:
     parser.add_argument("--preset", default="edge16", help=f"one of {', '.join(PRESETS)} (default: edge16)")
     parser.add_argument("--tokens", "--seq", type=integer, default=128, help="tokens of a run (default: 128)")
     parser.add_argument(
-        "--recipe",
-        help=f"w8a8, w8a8-split, mixed or a16: what is spent on accuracy (default: {DEFAULT_RECIPE})",
+        "--recipe", help=f"one of {', '.join(RECIPES)}: what is spent on accuracy (default: {DEFAULT_RECIPE})"
     )
     parser.add_argument("--layer", type=integer, help="one encoder layer alone (default: the whole model)")
     parser.add_argument("--disassemble", action="store_true", help="print the program")
@@ -45,6 +45,8 @@ def run(options) -> int:
     _check_arguments(options)
     preset(options.preset)
     check_memory(options.latency, options.bandwidth)
+    if options.recipe is not None and options.recipe not in RECIPES:
+        raise UserError(f"recipe must be one of {', '.join(RECIPES)}, not {options.recipe!r}")
     if options.tokens < 1:
         raise UserError(f"tokens must be at least 1, not {options.tokens}")
     artifact = None

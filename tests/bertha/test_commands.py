@@ -36,7 +36,7 @@ def random_weights(monkeypatch):
         recipes.append(recipe)
         return random_integers(encoder)
 
-    monkeypatch.setattr("bertha.quantize.cache.cached_model", quantised, raising=False)
+    monkeypatch.setattr("bertha.quantize.cache.cached_model", quantised)
     return recipes
 
 
@@ -99,6 +99,7 @@ def test_compile_predicts_a_whole_model(tmp_path, capsys, random_weights):
         (["-o", "no folder/x"], "-o must be in a folder that exists, but 'no folder' doesn't"),
         (["--tokens", "0"], "tokens must be at least 1, not 0"),
         (["--preset", "huge"], "preset must be one of"),
+        (["--recipe", "w4"], "recipe must be one of w8a8, w8a8-split, mixed, a16, not 'w4'"),
     ],
 )
 def test_compile_refuses(capsys, arguments, sentence):
