@@ -33,7 +33,7 @@ def random_weights(monkeypatch):
     recipes = []
 
     def quantised(encoder, recipe, settings, *, folder, notify=None):
-        recipes.append(recipe)
+        recipes.append((recipe, settings and settings.texts))
         return random_integers(encoder)
 
     monkeypatch.setattr("bertha.quantize.cache.cached_model", quantised)
@@ -64,7 +64,7 @@ def test_compile_keeps_a_model(tmp_path, capsys, random_weights):
     assert "predicted:" in captured.out and f"{path}: {path.stat().st_size:,} bytes" in captured.out
     loaded = load_artifact(path)
     assert (loaded.recipe, loaded.preset, loaded.program.tokens) == ("mixed", "tiny4", 24)
-    assert random_weights == ["mixed"]
+    assert random_weights == [("mixed", None)]
     result = json.loads(outputs(capsys, "run", path, "the film", "--json").out)
     assert result["sentences"][0]["tokens"] == 4
 
@@ -84,8 +84,12 @@ def test_compile_predicts_a_whole_model(tmp_path, capsys, random_weights):
     folder = small_folder(tmp_path / "small")
     table = outputs(capsys, "compile", "--model", folder, "--preset", "tiny4", "--seq", "9").out
     assert "softmax" in table and "predicted:" in table
-    assert random_weights == ["w8a8-split"]
-    text = outputs(capsys, "compile", folder, "--preset", "tiny4", "--seq", "9", "--disassemble").out
+    assert random_weights == [("w8a8-split", None)]
+    texts = tmp_path / "texts"
+    texts.write_text("the film\na film\n")
+    arguments = ["--preset", "tiny4", "--seq", "9", "--disassemble", "--calibration", texts]
+    text = outputs(capsys, "compile", folder, *arguments).out
+    assert random_weights[1] == ("w8a8-split", ("the film", "a film"))
     assert text.startswith("; small: ") and "; layer1.scores.head3" in text
 
 
@@ -95,6 +99,8 @@ def test_compile_predicts_a_whole_model(tmp_path, capsys, random_weights):
         (["one", "--model", "two"], "model must be given once, not as 'one' and 'two'"),
         (["--layer", "0", "-o", "x.bertha"], "-o keeps whole models: leave out --layer"),
         (["--layer", "0", "--recipe", "a16"], "--recipe is a whole model's: leave out --layer"),
+        (["--layer", "0", "--calibration", "x"], "--calibration is a whole model's: leave out --layer"),
+        (["--calibration", "no file"], "text file 'no file' can't be read: No such file or directory"),
         (["-o", "/"], "-o must name a file, but '/' is a folder"),
         (["-o", "no folder/x"], "-o must be in a folder that exists, but 'no folder' doesn't"),
         (["--tokens", "0"], "tokens must be at least 1, not 0"),
