@@ -12,7 +12,7 @@ options = $(call option,MODEL,model) $(call option,LAYER,layer) $(preset) \
   $(if $(or $(TEXT),$(INPUT)),--text '$(or $(TEXT),$(INPUT))') $(if $(filter-out 0,$(WAVES)),--waves)
 whole = $(call option,RECIPE,recipe) $(call option,PACKING,packing) $(if $(filter-out 0,$(PAIRS)),--pairs)
 
-.PHONY: help environment setup sim test test-long verilog bench-sim fpga-report scalesim lint clean
+.PHONY: help environment setup sim test test-long accuracy verilog bench-sim fpga-report scalesim lint clean
 .DEFAULT_GOAL := help
 
 help: ## list the targets
@@ -30,6 +30,9 @@ test: environment ## run all tests (ARGS= are pytest's)
 test-long: environment ## run 10,000 random programs and 150 random models on the simulated chip (ARGS='--seed N')
 	@$(RUN) -m tests.fuzz --programs 10000 $(ARGS)
 	@$(RUN) -m tests.sim.random_models --draws 150 $(ARGS)
+
+accuracy: environment ## measure whole models beside PyTorch: embeddings, tasks (MODEL=, TASKS=folders, ARGS=)
+	@$(RUN) -m bertha accuracy $(call option,MODEL,model) $(if $(TASKS),--tasks $(TASKS)) $(ARGS)
 
 verilog: environment ## write the accelerator's Verilog, manifest and C header (PRESET=)
 	@$(RUN) -m bertha verilog $(preset)

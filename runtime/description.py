@@ -2,6 +2,8 @@
 
 __all__ = ["describe_artifact", "memory_map"]
 
+_DATA = "weights, parameters and tables"
+
 
 def describe_artifact(artifact) -> dict[str, object]:
     """Model, recipe, accelerator, program, memory map, versions and members of an `Artifact`."""
@@ -56,23 +58,23 @@ def memory_map(program) -> list[dict[str, object]]:
         {"address": address, "bytes": nbytes, "what": "scratch"} for address, nbytes in program.scratch
     ]
     regions.append({"address": program.program_address, "bytes": program.code_bytes, "what": "program"})
-    regions += _merged(_data(program))
-    return sorted(regions, key=lambda region: region["address"])
+    regions += [
+        {"address": address, "bytes": len(content), "what": _DATA} for address, content in _data(program)
+    ]
+    return _merged(sorted(regions, key=lambda region: region["address"]))
 
 
 def _data(program):
-    """The pieces of DRAM without the code."""
-    return [piece for piece in program.pieces if piece[0] != program.program_address]
+    """The pieces of DRAM without the code, and without the empty ones."""
+    return [piece for piece in program.pieces if piece[1] and piece[0] != program.program_address]
 
 
-def _merged(pieces):
-    """Pieces that follow one another, as one region."""
-    regions = []
-    for address, content in sorted(pieces):
-        if regions and regions[-1]["address"] + regions[-1]["bytes"] == address:
-            regions[-1]["bytes"] += len(content)
+def _merged(regions):
+    """Pieces of data with nothing but room between them are one region."""
+    merged = []
+    for region in regions:
+        if merged and merged[-1]["what"] == region["what"] == _DATA:
+            merged[-1]["bytes"] = region["address"] + region["bytes"] - merged[-1]["address"]
         else:
-            regions.append(
-                {"address": address, "bytes": len(content), "what": "weights, parameters and tables"}
-            )
-    return regions
+            merged.append(region)
+    return merged

@@ -11,7 +11,10 @@ from bertha.compiler.disassemble import disassemble
 from bertha.compiler.predict import Timing, predict
 from bertha.errors import UserError
 from bertha.folders import BUILD
+from bertha.models.text import read_sentences
 from bertha.quantization import DEFAULT_RECIPE, quantize_model
+from bertha.quantize.quantizer import Settings
+from bertha.quantize.recipes import RECIPES
 from bertha.rtl.config import PRESETS, preset
 
 
@@ -24,8 +27,12 @@ def add_arguments(parser) -> None:
     parser.add_argument("--preset", default="edge16", help=f"one of {', '.join(PRESETS)} (default: edge16)")
     parser.add_argument("--tokens", "--seq", type=integer, default=128, help="tokens of a run (default: 128)")
     parser.add_argument(
-        "--recipe",
-        help=f"w8a8, w8a8-split, mixed or a16: what is spent on accuracy (default: {DEFAULT_RECIPE})",
+        "--recipe", help=f"one of {', '.join(RECIPES)}: what is spent on accuracy (default: {DEFAULT_RECIPE})"
+    )
+    parser.add_argument(
+        "--calibration",
+        type=Path,
+        help="text file to set scales by, a sentence a line (default: film reviews and texts of many kinds)",
     )
     parser.add_argument("--layer", type=integer, help="one encoder layer alone (default: the whole model)")
     parser.add_argument("--disassemble", action="store_true", help="print the program")
@@ -45,6 +52,8 @@ def run(options) -> int:
     _check_arguments(options)
     preset(options.preset)
     check_memory(options.latency, options.bandwidth)
+    if options.recipe is not None and options.recipe not in RECIPES:
+        raise UserError(f"recipe must be one of {', '.join(RECIPES)}, not {options.recipe!r}")
     if options.tokens < 1:
         raise UserError(f"tokens must be at least 1, not {options.tokens}")
     artifact = None
@@ -72,8 +81,9 @@ def _check_arguments(options):
     if options.layer is not None:
         if options.output:
             raise UserError("-o keeps whole models: leave out --layer")
-        if options.recipe:
-            raise UserError("--recipe is a whole model's: leave out --layer")
+        for name in ("recipe", "calibration"):
+            if getattr(options, name) is not None:
+                raise UserError(f"--{name} is a whole model's: leave out --layer")
     if options.output and options.output.is_dir():
         raise UserError(f"-o must name a file, but {str(options.output)!r} is a folder")
     if options.output and not options.output.parent.is_dir():
@@ -87,8 +97,11 @@ def _note(what):
 def _quantised_model(options):
     from bertha.models.encoder import load_model
 
+    settings = None
+    if options.calibration is not None:
+        settings = Settings(texts=tuple(read_sentences(options.calibration)))
     _note(f"loading {options.model}")
-    return quantize_model(load_model(options.model), options.recipe or DEFAULT_RECIPE, notify=_note)
+    return quantize_model(load_model(options.model), options.recipe or DEFAULT_RECIPE, settings, notify=_note)
 
 
 def _layer_program(options):

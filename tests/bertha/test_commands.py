@@ -33,10 +33,10 @@ def random_weights(monkeypatch):
     recipes = []
 
     def quantised(encoder, recipe, settings, *, folder, notify=None):
-        recipes.append(recipe)
+        recipes.append((recipe, settings and settings.texts))
         return random_integers(encoder)
 
-    monkeypatch.setattr("bertha.quantize.cache.cached_model", quantised, raising=False)
+    monkeypatch.setattr("bertha.quantize.cache.cached_model", quantised)
     return recipes
 
 
@@ -64,17 +64,32 @@ def test_compile_keeps_a_model(tmp_path, capsys, random_weights):
     assert "predicted:" in captured.out and f"{path}: {path.stat().st_size:,} bytes" in captured.out
     loaded = load_artifact(path)
     assert (loaded.recipe, loaded.preset, loaded.program.tokens) == ("mixed", "tiny4", 24)
-    assert random_weights == ["mixed"]
+    assert random_weights == [("mixed", None)]
     result = json.loads(outputs(capsys, "run", path, "the film", "--json").out)
     assert result["sentences"][0]["tokens"] == 4
+
+
+def test_options_may_stand_anywhere(file, tmp_path, capsys, random_weights):
+    last = ["run", file, "the film", "--json", "--normalize", "a film", "slow"]
+    found = json.loads(outputs(capsys, *last).out)["sentences"]
+    assert [entry["text"] for entry in found] == ["the film", "a film", "slow"]
+    found = json.loads(outputs(capsys, "run", "--json", "--backend", "integer", file, "slow").out)
+    assert found["sentences"][0]["text"] == "slow"
+    folder = small_folder(tmp_path / "small")
+    table = outputs(capsys, "compile", "--preset", "tiny4", "--tokens", "9", folder).out
+    assert "predicted:" in table
 
 
 def test_compile_predicts_a_whole_model(tmp_path, capsys, random_weights):
     folder = small_folder(tmp_path / "small")
     table = outputs(capsys, "compile", "--model", folder, "--preset", "tiny4", "--seq", "9").out
     assert "softmax" in table and "predicted:" in table
-    assert random_weights == ["w8a8-split"]
-    text = outputs(capsys, "compile", folder, "--preset", "tiny4", "--seq", "9", "--disassemble").out
+    assert random_weights == [("w8a8-split", None)]
+    texts = tmp_path / "texts"
+    texts.write_text("the film\na film\n")
+    arguments = ["--preset", "tiny4", "--seq", "9", "--disassemble", "--calibration", texts]
+    text = outputs(capsys, "compile", folder, *arguments).out
+    assert random_weights[1] == ("w8a8-split", ("the film", "a film"))
     assert text.startswith("; small: ") and "; layer1.scores.head3" in text
 
 
@@ -84,10 +99,13 @@ def test_compile_predicts_a_whole_model(tmp_path, capsys, random_weights):
         (["one", "--model", "two"], "model must be given once, not as 'one' and 'two'"),
         (["--layer", "0", "-o", "x.bertha"], "-o keeps whole models: leave out --layer"),
         (["--layer", "0", "--recipe", "a16"], "--recipe is a whole model's: leave out --layer"),
+        (["--layer", "0", "--calibration", "x"], "--calibration is a whole model's: leave out --layer"),
+        (["--calibration", "no file"], "text file 'no file' can't be read: No such file or directory"),
         (["-o", "/"], "-o must name a file, but '/' is a folder"),
         (["-o", "no folder/x"], "-o must be in a folder that exists, but 'no folder' doesn't"),
         (["--tokens", "0"], "tokens must be at least 1, not 0"),
         (["--preset", "huge"], "preset must be one of"),
+        (["--recipe", "w4"], "recipe must be one of w8a8, w8a8-split, mixed, a16, not 'w4'"),
     ],
 )
 def test_compile_refuses(capsys, arguments, sentence):

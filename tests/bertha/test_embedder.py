@@ -60,7 +60,7 @@ def test_from_a_models_folder(tmp_path, monkeypatch):
         calls.append(recipe)
         return random_integers(encoder)
 
-    monkeypatch.setattr("bertha.quantize.cache.cached_model", quantised, raising=False)
+    monkeypatch.setattr("bertha.quantize.cache.cached_model", quantised)
     embedder = bertha.Embedder.from_pretrained(small_folder(tmp_path), "mixed")
     assert embedder.encode("the film").shape == (20,)
     assert calls == ["mixed"] and embedder.max_seq_length == 64

@@ -9,9 +9,11 @@ import bertha
 from bertha.backends import run_integers
 from bertha.errors import UserError
 from bertha.golden import integer_model
+from bertha.models.embedding import float_hidden_states
 from bertha.models.text import TextError
+from bertha.quantize.quantizer import Settings
 from bertha.results import sentence_macs
-from tests.bertha.small import TEXTS, small_model
+from tests.bertha.small import TEXTS, small_folder, small_model
 
 LABELS = {0: "no", 1: "yes", 2: "perhaps"}
 
@@ -45,6 +47,20 @@ def test_embeddings_are_the_pooled_integers(quantized):
     assert (result.report.backend, result.report.preset, result.report.runs) == ("integer", "", ())
     assert result.report.cycles is None and result.report.bit_exact is None
     assert result.probabilities is None and result.predictions is None
+
+
+def test_from_a_checkpoint_to_the_accelerator(tmp_path):
+    """The real quantiser: the accelerator's embeddings are near PyTorch's."""
+    encoder = bertha.load_model(small_folder(tmp_path))
+    settings = Settings(texts=(*TEXTS, "good , bad and slow films were as good as cafes"))
+    quantized = bertha.quantize_model(encoder, "w8a8", settings, folder=tmp_path / "kept")
+    assert len(list((tmp_path / "kept").iterdir())) == 1
+    compiled = bertha.compile_model(quantized, "tiny4", 24)
+    result = bertha.run_model(compiled, TEXTS, backend="rtl", check=True)
+    assert result.report.bit_exact and result.report.recipe == "w8a8"
+    for sentence, vector in zip(result.sentences, result.embeddings, strict=True):
+        right = encoder.pooling(float_hidden_states(encoder, sentence)[-1], sentence.mask)
+        assert vector @ right > 0.999 * np.linalg.norm(vector) * np.linalg.norm(right)
 
 
 @pytest.mark.parametrize("family", ["bert", "electra"])
