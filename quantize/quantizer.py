@@ -455,7 +455,7 @@ def _floored(values):
 def _value_scales(weights, trace, operands):
     """V's scale a dimension, context's gain a head, and which context features are duplicated."""
     heads, duplicates = weights.heads, operands.duplicates.output
-    value_peak = np.abs(trace.value - weights.value_bias).max(axis=0) * scaling.UNSEEN
+    value_peak = scaling.worthwhile_peak(trace.value - weights.value_bias)
     value_peak = np.where(weights.value.any(axis=1) & (value_peak > 0), value_peak, 1.0)
     context = trace.context - weights.value_bias
     context_peak = np.abs(context).max(axis=0) * scaling.HEADROOM

@@ -34,7 +34,8 @@ def model():
 @pytest.fixture(scope="module")
 def program(model, transport):
     program = compile_model(model, CONFIG, tokens=TOKENS)
-    transport.allocate(program.window[0], program.window[1] - program.window[0])
+    memory = transport.allocate(program.window[0], program.window[1] - program.window[0])
+    memory.set_timing(latency=100, bandwidth=8)
     return program
 
 

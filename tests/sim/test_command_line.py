@@ -178,9 +178,7 @@ def test_text_for_a_model_without_tokenizer(refused, tmp_path):
 @pytest.mark.parametrize("line", ["One sentence.", "One.\tTwo.\tThree.", "One.\t "])
 def test_bad_pairs(refused, tmp_path, line):
     file = tmp_path / "pairs.txt"
-    file.write_text(
-        f"A premise.\tA conclusion.\n{line}|\n".replace("|", "" if line.strip() == line else "\t")
-    )
+    file.write_text(f"A premise.\tA conclusion.\n{line}\n")
     message = "a pair must be two sentences with one tab between them, not"
     assert message in refused("sim", "--pairs", "--text", str(file))
 
