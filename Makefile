@@ -3,30 +3,36 @@
 PYTHON ?= python3
 RUN := .venv/bin/python
 
-# What MODEL=, LAYER=, SEQ=, PRESET=, TEXT= (or INPUT=) and WAVES=1 say to `bertha sim`.
+# What MODEL=, LAYER=, TOKENS= (or SEQ=), PRESET=, TEXT= (or INPUT=) and the like say to `bertha sim` and `bertha bench`.
 option = $(if $($(1)),--$(2) '$($(1))')
 preset = $(call option,PRESET,preset)
-options = $(call option,MODEL,model) $(call option,LAYER,layer) $(call option,SEQ,seq) $(preset) \
+options = $(call option,MODEL,model) $(call option,LAYER,layer) $(preset) \
+  $(if $(or $(TOKENS),$(SEQ)),--seq '$(or $(TOKENS),$(SEQ))') \
   $(call option,LATENCY,latency) $(call option,BANDWIDTH,bandwidth) $(call option,DUPLICATES,duplicates) \
   $(if $(or $(TEXT),$(INPUT)),--text '$(or $(TEXT),$(INPUT))') $(if $(filter-out 0,$(WAVES)),--waves)
+whole = $(call option,RECIPE,recipe) $(call option,PACKING,packing) $(if $(filter-out 0,$(PAIRS)),--pairs)
 
-.PHONY: help environment setup sim test test-long verilog bench-sim fpga-report scalesim lint clean
+.PHONY: help environment setup sim test test-long accuracy verilog bench-sim fpga-report scalesim lint clean
 .DEFAULT_GOAL := help
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1 	/p' $(MAKEFILE_LIST) | expand -t 22
-	@echo '  Variables of sim and bench-sim: MODEL= LAYER= SEQ= PRESET= TEXT= (or INPUT=) WAVES=1 LATENCY= BANDWIDTH= DUPLICATES='
+	@echo '  Variables of sim and bench-sim: MODEL= LAYER= TOKENS= (or SEQ=) PRESET= TEXT= (or INPUT=) LATENCY= BANDWIDTH=; of sim RECIPE= PACKING= PAIRS=1 WAVES=1; with LAYER= DUPLICATES='
 
 setup: environment ## install everything into .venv (every target does so first)
 
-sim: environment ## run a real encoder layer in RTL simulation and compare every byte
-	@$(RUN) -m bertha sim $(options)
+sim: environment ## run a real model (LAYER=n: a layer of it) in RTL simulation and compare every byte
+	@$(RUN) -m bertha sim $(options) $(whole)
 
 test: environment ## run all tests (ARGS= are pytest's)
 	@$(RUN) -m pytest -n auto --dist worksteal $(ARGS)
 
-test-long: environment ## run 10,000 random programs on the simulated chip (ARGS='--seed N')
+test-long: environment ## run 10,000 random programs and 150 random models on the simulated chip (ARGS='--seed N')
 	@$(RUN) -m tests.fuzz --programs 10000 $(ARGS)
+	@$(RUN) -m tests.sim.random_models --draws 150 $(ARGS)
+
+accuracy: environment ## measure whole models beside PyTorch: embeddings, tasks (MODEL=, TASKS=folders, ARGS=)
+	@$(RUN) -m bertha accuracy $(call option,MODEL,model) $(if $(TASKS),--tasks $(TASKS)) $(ARGS)
 
 verilog: environment ## write the accelerator's Verilog, manifest and C header (PRESET=)
 	@$(RUN) -m bertha verilog $(preset)

@@ -2,9 +2,13 @@
 
     import bertha
     encoder = bertha.load_model("minilm")
-    layer = bertha.quantize_layer(encoder, 0)
-    program = bertha.compile_layer(layer, bertha.preset("edge16"), seq=128)
-    report = bertha.run_layer(bertha.LayerOptions(layer=0, seq=128))
+    quantized = bertha.quantize_model(encoder, recipe="w8a8-split")
+    artifact = bertha.compile_model(quantized, preset="edge16", tokens=128)
+    result = bertha.run_model(artifact, ["A first text.", "A second one."])
+    result.embeddings, result.report
+
+    embedder = bertha.Embedder.from_pretrained("minilm")
+    vectors = embedder.encode(["A first text.", "A second one."])
 
 The command `bertha` does the same from a shell. Every name is imported when it is first used.
 """
@@ -13,19 +17,25 @@ import importlib
 
 _HOMES = {
     "AcceleratorFault": "bertha.errors",
+    "Artifact": "bertha.runtime.artifact",
     "Config": "bertha.rtl.config",
+    "Embedder": "bertha.embedder",
     "LayerOptions": "bertha.sim.options",
     "PRESETS": "bertha.rtl.config",
     "SimulationError": "bertha.errors",
     "ToolError": "bertha.errors",
     "UserError": "bertha.errors",
     "compile_layer": "bertha.compiler.compile",
+    "compile_model": "bertha.compilation",
     "generate": "bertha.rtl.generate",
+    "load_artifact": "bertha.runtime.artifact",
     "load_model": "bertha.models.encoder",
     "predict": "bertha.compiler.predict",
     "preset": "bertha.rtl.config",
     "quantize_layer": "bertha.quantize.quantizer",
+    "quantize_model": "bertha.quantization",
     "run_layer": "bertha.sim.run",
+    "run_model": "bertha.running",
 }
 
 __all__ = sorted(_HOMES)  # noqa: PLE0605 (names that are imported on demand)

@@ -14,10 +14,12 @@ from bertha.errors import DriverError, SimulationError, ToolError, UserError
 __all__ = ["main"]
 
 COMMANDS = {
-    "sim": "run an encoder layer in RTL simulation and compare every byte",
+    "sim": "run a model, or a layer of it, in RTL simulation and compare every byte",
     "bench": "measure the simulation's speed under cocotb against a bare C++ loop",
-    "compile": "compile a layer, check the program, and print it or what it will cost",
-    "accuracy": "errors of each unit, and accuracy of layers against PyTorch",
+    "compile": "compile a model: keep it in a file, print the program or what it will cost",
+    "run": "run a compiled model on texts: embeddings, hidden states or labels",
+    "info": "show what is in a compiled model",
+    "accuracy": "whole models beside PyTorch: embeddings by recipe, tasks, cost; or single layers and units",
     "verilog": "write the accelerator's Verilog, manifest and C header",
     "fpga": "resources and clock of the accelerator on an FPGA",
     "scalesim": "cycles of the layers' matrix products according to SCALE-Sim",
@@ -32,13 +34,31 @@ class _Parser(argparse.ArgumentParser):
         self.exit(2, f"error: {message} (see {self.prog} --help)\n")
 
 
+class _CommandParser(_Parser):
+    """Takes what isn't an option before, between and behind the options."""
+
+    _mixed = False
+
+    def parse_known_args(self, args=None, namespace=None):
+        has_commands = any(action.nargs == argparse.PARSER for action in self._get_positional_actions())
+        if self._mixed or has_commands:  # called by the one below; or that can't be mixed
+            return super().parse_known_args(args, namespace)
+        self._mixed = True
+        try:
+            return self.parse_known_intermixed_args(args, namespace)
+        finally:
+            self._mixed = False
+
+
 class _Ended(BaseException):
     """A signal asks this process to end: like an interrupt, it stops whatever runs."""
 
 
 def _parser(chosen):
     parser = _Parser(prog="bertha", description="An open generator of BERT accelerators.")
-    commands = parser.add_subparsers(dest="command", required=True, metavar="command", parser_class=_Parser)
+    commands = parser.add_subparsers(
+        dest="command", required=True, metavar="command", parser_class=_CommandParser
+    )
     for name, line in COMMANDS.items():
         command = commands.add_parser(name, help=line, description=line[0].upper() + line[1:] + ".")
         if name == chosen:  # the others' modules needn't be imported

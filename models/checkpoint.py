@@ -49,6 +49,8 @@ def load_checkpoint(root) -> Checkpoint:
     path = folder / "config.json"
     if not path.is_file():
         raise ModelError(f"model folder {str(folder)!r} must hold a config.json, but has none")
+    if (folder / "adapter_config.json").is_file():
+        raise ModelError(f"model folder {str(folder)!r} must hold whole weights, not an adapter's to others")
     config = read_json(path)
     # What config.json alone shows to be wrong is said before large files are read.
     family = find_family(config, path)

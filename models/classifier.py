@@ -9,7 +9,7 @@ from torch.nn import functional
 
 from bertha.models.errors import ModelError
 
-__all__ = ["Classifier", "find_classifier"]
+__all__ = ["Classifier", "find_classifier", "head_function"]
 
 
 @dataclass(frozen=True)
@@ -73,6 +73,11 @@ class Classifier:
     def label(self, hidden) -> str:
         """The label with the highest score."""
         return self.labels[int(np.argmax(self(hidden)))]
+
+
+def head_function(family) -> Callable:
+    """The function between the two layers of the head of a family, by its name."""
+    return _HEADS[family].function
 
 
 def find_classifier(config, family, weights, plain, hidden, path) -> Classifier | None:

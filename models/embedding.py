@@ -26,7 +26,7 @@ def embedding_sums(encoder, sentence) -> np.ndarray:
 
     Parameters
     ----------
-    encoder : Encoder
+    encoder : Encoder or HostModel
     sentence : Sentence
 
     Returns
@@ -36,7 +36,7 @@ def embedding_sums(encoder, sentence) -> np.ndarray:
         `encoder.embedding_norm` is false, the input of the first layer: an electra's projection comes after
         the LayerNorm, so that both are the host's.
     """
-    embeddings = encoder.bert.embeddings
+    embeddings = encoder.embeddings
     ids, segments = torch.from_numpy(sentence.ids), torch.from_numpy(sentence.segments)
     with torch.inference_mode():
         if not encoder.embedding_norm:

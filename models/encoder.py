@@ -4,9 +4,12 @@ import hashlib
 import importlib.resources
 import re
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 
+from tokenizers import Tokenizer
 from transformers import BertConfig, BertModel
+from transformers.models.bert.modeling_bert import BertEmbeddings
 from transformers.utils import logging as transformers_logging
 
 from bertha.models.activations import Activation, find_activation
@@ -20,6 +23,7 @@ from bertha.models.families import FAMILIES
 from bertha.models.folders import cached_folder
 from bertha.models.pooling import Pooling
 from bertha.models.synthetic import synthetic_state
+from bertha.models.tokenizer import load_tokenizer
 
 __all__ = [
     "SYNTHETIC_SHAPES",
@@ -96,6 +100,16 @@ class Encoder:
         return self.config.num_hidden_layers
 
     @property
+    def embeddings(self) -> BertEmbeddings:
+        """What the host computes before the first layer, and the LayerNorm behind it."""
+        return self.bert.embeddings
+
+    @cached_property
+    def tokenizer(self) -> Tokenizer | None:
+        """Of `tokenizer_file`; None if there is none. Errors are those of `load_tokenizer`."""
+        return None if self.tokenizer_file is None else load_tokenizer(self.tokenizer_file)
+
+    @property
     def activation(self) -> Activation:
         """The feed-forward network's activation."""
         return find_activation(self.config.hidden_act)
@@ -103,7 +117,7 @@ class Encoder:
     @property
     def embedding_norm(self) -> bool:
         """Whether a LayerNorm of the embeddings comes right before the first layer."""
-        return not isinstance(self.bert.embeddings, ProjectedEmbeddings)
+        return not isinstance(self.embeddings, ProjectedEmbeddings)
 
     @property
     def has_segments(self) -> bool:

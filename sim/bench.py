@@ -17,14 +17,14 @@ __all__ = ["bench"]
 
 def _run_raw(transport, driver, folder, job):
     """Cycles a second of the bare C++ loop, with the first sequence."""
-    memory = transport.memory
-    memory.bytes[:] = Job.image(folder)
+    memory, program = transport.memory, job.programs[0]
+    memory.bytes[:] = Job.image(folder, 0)
     for address, content in Job.input_pieces(folder, 0):
         memory.write(address, content)
     begin = time.perf_counter()
-    complete(driver.start(job.program_address, job.commands, job.window))
+    complete(driver.start(program.program_address, program.commands, program.window))
     doorbell = transport.cycle
-    complete(driver.wait(timeout=job.timeout))
+    complete(driver.wait(timeout=program.timeout))
     return (transport.cycle - doorbell) / (time.perf_counter() - begin)
 
 
@@ -56,9 +56,10 @@ def bench(options, console, *, rounds) -> None:
     with run_folder(f"bench-{run_name(options, texts)}") as folder:
         prepared = prepare(options, texts, notify=notify)
         simulation = build(prepared.config, notify=notify)
-        job = write_job(folder, options, prepared, sequences=prepared.sequences[:1])
+        job = write_job(folder, options, prepared, runs=prepared.runs[:1])
+        start, end = job.programs[0].window
         transport = LibraryTransport(simulation)
-        transport.allocate(job.window[0], job.window[1] - job.window[0])
+        transport.allocate(start, end - start)
         transport.memory.set_timing(latency=job.latency, bandwidth=job.bandwidth)
         transport.reset()
         driver = Driver(transport)

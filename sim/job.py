@@ -1,4 +1,4 @@
-"""A program with its memory image and inputs, as files: what a run hands to the process that simulates."""
+"""Programs with their memory images and inputs, as files: what a run hands to the process that simulates."""
 
 import json
 from dataclasses import asdict, dataclass
@@ -6,19 +6,17 @@ from pathlib import Path
 
 import numpy as np
 
-__all__ = ["Job", "Outcome", "read_outcome", "write_outcome"]
+__all__ = ["Job", "JobProgram", "Outcome", "read_outcome", "write_outcome"]
 
-_JOB, _IMAGE = "job.json", "image.bin"
+_JOB = "job.json"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Job:
-    """One program, run once for every sequence.
+class JobProgram:
+    """One of a job's programs.
 
     Attributes
     ----------
-    config : dict
-        Parameters of the accelerator (`Config.as_dict`).
     program_address, commands : int
     window : (int, int)
         First byte of DRAM that may be accessed, and first byte after: the simulated memory.
@@ -26,42 +24,70 @@ class Job:
         First byte and bytes of the results.
     scratch : list of (int, int)
         First byte and bytes of each region beside the results that the program may change.
-    sequences : int
-    latency : int
-        Of the memory, in cycles.
-    bandwidth : float
-        Of the memory, in bytes a cycle.
     timeout : int
-        Cycles that one sequence may take.
+        Cycles that one run may take.
     """
 
-    config: dict
     program_address: int
     commands: int
     window: tuple
     output: tuple
     scratch: list
-    sequences: int
+    timeout: int
+
+    @classmethod
+    def of(cls, program, *, timeout) -> "JobProgram":
+        """Of a `compiler.program.Program`."""
+        return cls(
+            program_address=program.program_address,
+            commands=len(program.commands),
+            window=program.window,
+            output=(program.output16.address, program.output16.nbytes(program.config.array_n)),
+            scratch=program.scratch,
+            timeout=timeout,
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Job:
+    """Runs, one after the other, of one program or several.
+
+    Attributes
+    ----------
+    config : dict
+        Parameters of the accelerator (`Config.as_dict`).
+    programs : list of JobProgram
+    runs : list of int
+        The program of each run, by its number.
+    latency : int
+        Of the memory, in cycles.
+    bandwidth : float
+        Of the memory, in bytes a cycle.
+    """
+
+    config: dict
+    programs: list
+    runs: list
     latency: int
     bandwidth: float
-    timeout: int
 
     def write(self, folder, *, pieces, inputs) -> None:
         """Writes the job into `folder`.
 
         Parameters
         ----------
-        pieces : list of (int, bytes)
-            The memory before the first sequence, by address.
+        pieces : list of list of (int, bytes)
+            The memory of each program before its first run, by address.
         inputs : list of list of (int, bytes)
-            What each sequence puts into it.
+            What each run puts into it.
         """
         folder = Path(folder)
-        start, end = self.window
-        image = np.zeros(end - start, np.uint8)
-        for address, content in pieces:
-            image[address - start : address - start + len(content)] = np.frombuffer(content, np.uint8)
-        image.tofile(folder / _IMAGE)
+        for number, (program, contents) in enumerate(zip(self.programs, pieces, strict=True)):
+            start, end = program.window
+            image = np.zeros(end - start, np.uint8)
+            for address, content in contents:
+                image[address - start : address - start + len(content)] = np.frombuffer(content, np.uint8)
+            image.tofile(_image_file(folder, number))
         for number, parts in enumerate(inputs):
             arrays = {str(address): np.frombuffer(content, np.uint8) for address, content in parts}
             np.savez(folder / f"input{number}.npz", **arrays)
@@ -71,23 +97,28 @@ class Job:
     def read(cls, folder) -> "Job":
         """The job in `folder`."""
         values = json.loads((Path(folder) / _JOB).read_text(encoding="utf-8"))
-        return cls(**{**values, "window": tuple(values["window"]), "output": tuple(values["output"])})
+        programs = [JobProgram(**program) for program in values.pop("programs")]
+        return cls(programs=programs, **values)
 
     @staticmethod
-    def image(folder) -> np.ndarray:
-        """The memory before the first sequence, a byte array."""
-        return np.fromfile(Path(folder) / _IMAGE, np.uint8)
+    def image(folder, program) -> np.ndarray:
+        """The memory before the first run of the program of that number, a byte array."""
+        return np.fromfile(_image_file(Path(folder), program), np.uint8)
 
     @staticmethod
     def input_pieces(folder, number) -> list[tuple[int, np.ndarray]]:
-        """What sequence `number` puts into memory: a list of (address, byte array)."""
+        """What run `number` puts into memory: a list of (address, byte array)."""
         with np.load(Path(folder) / f"input{number}.npz") as arrays:
             return [(int(address), arrays[address]) for address in arrays.files]
 
 
+def _image_file(folder, program):
+    return folder / f"image{program}.bin"
+
+
 @dataclass(frozen=True, kw_only=True)
 class Outcome:
-    """What one sequence's run gave.
+    """What one run gave.
 
     Attributes
     ----------
@@ -117,7 +148,7 @@ class Outcome:
 
 
 def write_outcome(folder, number, outcome) -> None:
-    """Writes the outcome of sequence `number` into `folder`."""
+    """Writes the outcome of run `number` into `folder`."""
     folder = Path(folder)
     np.savez(folder / f"output{number}.npz", output=outcome.output, **outcome.trace)
     figures = {name: value for name, value in vars(outcome).items() if name not in ("output", "trace")}
@@ -125,7 +156,7 @@ def write_outcome(folder, number, outcome) -> None:
 
 
 def read_outcome(folder, number) -> Outcome:
-    """The outcome of sequence `number` in `folder`."""
+    """The outcome of run `number` in `folder`."""
     folder = Path(folder)
     figures = json.loads((folder / f"outcome{number}.json").read_text(encoding="utf-8"))
     with np.load(folder / f"output{number}.npz") as arrays:

@@ -10,7 +10,17 @@ from dataclasses import dataclass
 
 import numpy as np
 
-__all__ = ["TRACE_ENGINES", "AddressWaits", "Manners", "Memory", "Misdeed", "Response", "Stalls", "Trace"]
+__all__ = [
+    "TRACE_ENGINES",
+    "AddressWaits",
+    "Manners",
+    "Memory",
+    "Misdeed",
+    "Response",
+    "Stalls",
+    "Trace",
+    "stray_bytes",
+]
 
 TRACE_ENGINES = ("load", "store", "gemm", "vector")
 """In the order of their numbers in the trace."""
@@ -258,6 +268,15 @@ class Memory:
         """What the accelerator did against the rules of AXI4, a sentence each; the first hundred."""
         count = min(self._counters.contents.violations, 100)
         return [self._library.memory_violation(number).decode() for number in range(count)]
+
+
+def stray_bytes(memory, expected, regions) -> int:
+    """Bytes of the memory that differ from `expected` outside the regions, pairs of first byte and bytes."""
+    different = memory.bytes != expected
+    for address, nbytes in regions:
+        start = address - memory.base
+        different[start : start + nbytes] = False
+    return int(np.count_nonzero(different))
 
 
 class Trace:

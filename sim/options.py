@@ -7,31 +7,41 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bertha.errors import UserError
-from bertha.models.encoder import SYNTHETIC_SHAPES
+from bertha.models.encoder import synthetic_shape
+from bertha.quantize.recipes import RECIPES
 from bertha.rtl.config import preset
 
-__all__ = ["LayerOptions", "check_memory", "check_options", "run_name"]
+__all__ = [
+    "PACKINGS",
+    "LayerOptions",
+    "ModelOptions",
+    "RunOptions",
+    "check_memory",
+    "check_options",
+    "is_stdin",
+    "run_name",
+]
 
+PACKINGS = ("static", "data")
 MOST_LATENCY = 100_000
 BANDWIDTHS = (0.01, 1024)  # the widest bus moves 128 bytes a cycle
 _NAME_LENGTH = 40  # of a model or a text in a folder's name
 
 
 @dataclass(frozen=True, kw_only=True)
-class LayerOptions:
-    """What to run.
+class RunOptions:
+    """What every run has.
 
     Attributes
     ----------
     model : str
         Name or folder, see `bertha.models.encoder.load_model`.
-    layer : int
     seq : int
-        Tokens (S): shorter sentences are padded and masked, longer ones truncated.
+        Tokens (S) of a program, to which longer sentences are truncated. Of a layer: each sentence is padded to
+        them. Of a model: sentences are packed into as many, at most.
     preset : str
     text : Path or None
-        File with a sentence a line; without it a film review (of 244 tokens, padded or truncated as any
-        text), or random tokens for a model without a tokenizer.
+        File with a sentence a line, `-` for the standard input.
     latency : int
         Of the memory, in cycles, from 1 to 100,000.
     bandwidth : float or None
@@ -39,20 +49,61 @@ class LayerOptions:
         more.
     waves : bool
         Whether to write waves (FST).
-    duplicates : tuple of int
-        Duplicated channels (outlier channel splitting) of the projections, the output projection,
-        the intermediate and the down layer.
     """
 
     model: str = "minilm"
-    layer: int = 0
     seq: int = 128
     preset: str = "edge16"
     text: Path | None = None
     latency: int = 100
     bandwidth: float | None = None
     waves: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class LayerOptions(RunOptions):
+    """What to run of a single layer.
+
+    Without a text, it runs a film review (of 244 tokens, padded or truncated as any text), or random tokens for
+    a model without a tokenizer.
+
+    Attributes
+    ----------
+    layer : int
+    duplicates : tuple of int
+        Duplicated channels (outlier channel splitting) of the projections, the output projection,
+        the intermediate and the down layer.
+    """
+
+    layer: int = 0
     duplicates: tuple = (0, 0, 0, 0)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelOptions(RunOptions):
+    """What to run of a whole model.
+
+    Without a text, it runs a few sentences of its own, or random tokens for a model without a tokenizer.
+
+    Attributes
+    ----------
+    recipe : str
+        One of `RECIPES`, see `bertha.quantize`.
+    packing : str or None
+        "static": a program for every packing, which leaves out of attention what no sentence needs. "data": one
+        program for all packings. By default static, unless there are more packings than a few.
+    pairs : bool
+        Whether each line of the text is a pair of sentences with a tab between them.
+    """
+
+    recipe: str = "w8a8-split"
+    packing: str | None = None
+    pairs: bool = False
+
+
+def is_stdin(text) -> bool:
+    """Whether a text is to be read from the standard input."""
+    return str(text) == "-"
 
 
 def check_options(options) -> None:
@@ -66,16 +117,32 @@ def check_options(options) -> None:
     preset(options.preset)
     if not str(options.model):
         raise UserError(f"model must be a name or a folder, not {options.model!r}")
-    _check_integer("layer", options.layer)
     _check_integer("seq", options.seq)
     if options.seq < 1:
         raise UserError(f"seq must be at least 1 token, not {options.seq}")
+    if isinstance(options, LayerOptions):
+        _check_layer_options(options)
+    else:
+        _check_choice("recipe", options.recipe, RECIPES)
+        _check_choice("packing", options.packing, (*PACKINGS, None))
+        if options.pairs and not options.text:
+            raise UserError("pairs need a text, a pair a line")
+    check_memory(options.latency, options.bandwidth)
+
+
+def _check_layer_options(options):
+    _check_integer("layer", options.layer)
     if len(options.duplicates) != 4 or min(options.duplicates) < 0:
         raise UserError(
             "duplicates must be four numbers from 0 such as 0,0,4,4, not "
             + ",".join(str(count) for count in options.duplicates)
         )
-    check_memory(options.latency, options.bandwidth)
+
+
+def _check_choice(name, value, choices):
+    if value not in choices:
+        known = ", ".join(choice for choice in choices if choice)
+        raise UserError(f"{name} must be one of {known}, not {value!r}")
 
 
 def check_memory(latency, bandwidth) -> None:
@@ -99,27 +166,33 @@ def run_name(options, texts=None) -> str:
 
     Parameters
     ----------
-    options : LayerOptions
+    options : LayerOptions or ModelOptions
     texts : list of str, optional
         The sentences of `options.text`.
     """
-    parts = [_model_name(options.model), f"layer{options.layer}", f"s{options.seq}", options.preset]
-    defaults = LayerOptions()
-    if any(options.duplicates):
+    single = isinstance(options, LayerOptions)
+    parts = [_model_name(options.model), f"layer{options.layer}" if single else "", f"s{options.seq}"]
+    parts.append(options.preset)
+    if single and any(options.duplicates):
         parts.append("d" + ".".join(str(count) for count in options.duplicates))
-    if options.latency != defaults.latency:
+    if not single:
+        parts.append(options.recipe if options.recipe != ModelOptions.recipe else "")
+        parts.append(options.packing or "")
+        parts.append("pairs" if options.pairs else "")
+    if options.latency != RunOptions.latency:
         parts.append(f"latency{options.latency}")
     if options.bandwidth is not None:
         parts.append(f"bandwidth{options.bandwidth!r}")
     if options.text:
-        parts.append(f"{_plain(Path(options.text).name)}-{_digest(*texts)}")
+        name = "stdin" if is_stdin(options.text) else _plain(Path(options.text).name)
+        parts.append(f"{name}-{_digest(*texts)}")
     if options.waves:
         parts.append("waves")
-    return "-".join(parts)
+    return "-".join(part for part in parts if part)
 
 
 def _model_name(model):
-    if model == "minilm" or model in SYNTHETIC_SHAPES:
+    if model == "minilm" or synthetic_shape(model):
         return model
     folder = Path(model).resolve()
     return f"{_plain(folder.name)}-{_digest(str(folder))}"

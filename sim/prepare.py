@@ -1,4 +1,4 @@
-"""What comes before a simulation: from a model's name and a text to a program and its sequences."""
+"""What comes before the simulation of a layer, from a model's name and a text on, and of anything."""
 
 import contextlib
 from collections.abc import Iterator
@@ -9,6 +9,7 @@ import numpy as np
 
 from bertha.compiler.compile import compile_layer
 from bertha.compiler.predict import Timing, predict
+from bertha.compiler.program import Program
 from bertha.errors import UserError
 from bertha.folders import BUILD
 from bertha.golden import integer_model
@@ -19,8 +20,8 @@ from bertha.models.encoder import load_model
 from bertha.quantize.cache import cached_layer
 from bertha.quantize.quantizer import Duplicates, Settings
 from bertha.rtl.config import preset
-from bertha.sim.job import Job
-from bertha.sim.options import LayerOptions, check_options
+from bertha.sim.job import Job, JobProgram
+from bertha.sim.options import LayerOptions, check_options, is_stdin
 
 __all__ = [
     "LayerOptions",
@@ -36,10 +37,12 @@ __all__ = [
 _TIMEOUT_FACTOR = 4  # a run may take so many times the predicted cycles
 _SPARE_CYCLES = 1_000_000
 
+STDIN = "/dev/stdin"
+
 _FILES = (
     "*.npz",
     "*.xml",
-    "image.bin",
+    "image*.bin",
     "job.json",
     "outcome*.json",
     "progress*",
@@ -59,7 +62,9 @@ def read_texts(options) -> list[str] | None:
         If an option or the text can't be used.
     """
     check_options(options)
-    return text.read_sentences(options.text) if options.text else None
+    if not options.text:
+        return None
+    return text.read_sentences(STDIN if is_stdin(options.text) else options.text)
 
 
 def _sentences(encoder, options, texts):
@@ -101,15 +106,20 @@ class Sequence:
         Input of the integer layer.
     ranges : int [S, 2]
         Keys that each row sees.
+    program : compiler.program.Program
     pieces : list of (int, bytes)
         What the host puts into memory for it.
+    predicted : int
+        Cycles.
     """
 
     sentence: object
     reference: object
     x16: object
     ranges: object
+    program: object
     pieces: list
+    predicted: int
 
 
 @dataclass(frozen=True)
@@ -121,21 +131,22 @@ class Prepared:
     config : Config
     encoder : models.encoder.Encoder
     layer : golden.layer.QuantizedLayer
-    program : compiler.program.Program
-    sequences : list of Sequence
+    runs : list of Sequence
+        All of one program.
     bandwidth : float
         Of the memory, in bytes a cycle.
-    predicted : int
-        Cycles of one sequence.
     """
 
     config: object
     encoder: object
     layer: object
-    program: object
-    sequences: list
+    runs: list
     bandwidth: float
-    predicted: int
+
+    @property
+    def program(self) -> Program:
+        """The layer's program."""
+        return self.runs[0].program
 
 
 def prepare(options, texts=None, *, notify) -> Prepared:
@@ -171,34 +182,39 @@ def prepare(options, texts=None, *, notify) -> Prepared:
         program = compile_layer(layer, config, seq=options.seq, name=name, model=f"{options.model} {name}")
     except ValueError as error:
         raise UserError(str(error)) from None
-    sequences = []
+    bandwidth = memory_bandwidth(options, config)
+    predicted = predict(program, Timing(memory=options.latency, bandwidth=bandwidth)).cycles
+    runs = []
     for sentence in sentences:
         inputs, outputs = layer_reference(encoder, sentence, options.layer)
         x16 = integer_model.quantise_input(inputs, layer.input_scale)
         x8 = integer_model.quantise_operand(x16, layer.input_quantize)
         ranges = padded_ranges(sentence.mask)
         pieces = program.input_pieces(x16=x16, x8=x8, ranges=ranges)
-        sequences.append(Sequence(sentence, outputs, x16, ranges, pieces))
-    bandwidth = options.bandwidth or max(8, config.axi_data_bytes)
-    predicted = predict(program, Timing(memory=options.latency, bandwidth=bandwidth)).cycles
-    return Prepared(config, encoder, layer, program, sequences, bandwidth, predicted)
+        runs.append(Sequence(sentence, outputs, x16, ranges, program, pieces, predicted))
+    return Prepared(config, encoder, layer, runs, bandwidth)
 
 
-def write_job(folder, options, prepared, *, sequences) -> Job:
-    """The job of these sequences, written into `folder`, which is made if need be."""
-    config, program = prepared.config, prepared.program
+def memory_bandwidth(options, config) -> float:
+    """Of the memory in bytes a cycle: what the user said, or 8, or the width of the bus if that is more."""
+    return options.bandwidth or max(8, config.axi_data_bytes)
+
+
+def write_job(folder, options, prepared, runs=None) -> Job:
+    """The job of the runs (by default all that are prepared), written into `folder`, which is made if need be."""
+    runs = prepared.runs if runs is None else runs
     folder.mkdir(parents=True, exist_ok=True)
+    programs, timeouts = [], []
+    for run in runs:
+        if not any(run.program is program for program in programs):
+            programs.append(run.program)
+            timeouts.append(_TIMEOUT_FACTOR * run.predicted + _SPARE_CYCLES)
     job = Job(
-        config=config.as_dict(),
-        program_address=program.program_address,
-        commands=len(program.commands),
-        window=program.window,
-        output=(program.output16.address, program.output16.nbytes(config.array_n)),
-        scratch=program.scratch,
-        sequences=len(sequences),
+        config=prepared.config.as_dict(),
+        programs=[JobProgram.of(program, timeout=time) for program, time in zip(programs, timeouts)],
+        runs=[next(n for n, program in enumerate(programs) if program is run.program) for run in runs],
         latency=options.latency,
         bandwidth=prepared.bandwidth,
-        timeout=_TIMEOUT_FACTOR * prepared.predicted + _SPARE_CYCLES,
     )
-    job.write(folder, pieces=program.pieces, inputs=[sequence.pieces for sequence in sequences])
+    job.write(folder, pieces=[program.pieces for program in programs], inputs=[run.pieces for run in runs])
     return job

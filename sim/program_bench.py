@@ -1,4 +1,4 @@
-"""The cocotb bench that runs a job: `bertha.sim.job.Job` in the working directory, one sequence after the other."""
+"""The cocotb bench that runs a job: `bertha.sim.job.Job` in the working directory, one run after the other."""
 
 import time
 from dataclasses import asdict
@@ -12,36 +12,32 @@ from bertha.rtl.config import Config
 from bertha.runtime.driver import Driver
 from bertha.sim.cocotb_transport import CocotbTransport
 from bertha.sim.job import Job, Outcome, write_outcome
-from bertha.sim.memory import TRACE_ENGINES, Memory, Trace
+from bertha.sim.memory import TRACE_ENGINES, Memory, Trace, stray_bytes
 from bertha.sim.progress import PROGRESS_FILE, note_progress
 
 _CYCLES_APART = 4  # most that the accelerator's cycle counter may differ from the bench's
 
 
-def stray_bytes(memory, expected, regions) -> int:
-    """Bytes of the memory that differ from `expected` outside the regions, pairs of first byte and bytes."""
-    different = memory.bytes != expected
-    for address, nbytes in regions:
-        start = address - memory.base
-        different[start : start + nbytes] = False
-    return int(np.count_nonzero(different))
-
-
 @cocotb.test()
 async def run_job(dut) -> None:
-    """Runs every sequence and writes its outcome."""
+    """Makes every run and writes its outcome."""
     folder = Path()
     job = Job.read(folder)
-    start, end = job.window
-    memory, trace = Memory(start, end - start), Trace()
-    memory.set_timing(latency=job.latency, bandwidth=job.bandwidth)
-    memory.bytes[:] = Job.image(folder)
+    trace = Trace()
     transport = CocotbTransport(dut)
     driver = Driver(transport)
-    await transport.reset()
-    await driver.check_identity(Config(**job.config))
+    memory = program = None
 
-    for number in range(job.sequences):
+    for number, which in enumerate(job.runs):
+        if program is not job.programs[which]:
+            program = job.programs[which]
+            start, end = program.window
+            memory = Memory(start, end - start)
+            memory.set_timing(latency=job.latency, bandwidth=job.bandwidth)
+            memory.bytes[:] = Job.image(folder, which)
+            if number == 0:
+                await transport.reset()
+                await driver.check_identity(Config(**job.config))
         for address, content in Job.input_pieces(folder, number):
             memory.write(address, content)
         expected = memory.bytes.copy()
@@ -51,9 +47,9 @@ async def run_job(dut) -> None:
         def progress(cycles, number=number):
             note_progress(folder / PROGRESS_FILE, number, cycles)
 
-        await driver.start(job.program_address, job.commands, job.window)
+        await driver.start(program.program_address, program.commands, program.window)
         doorbell = transport.last_write
-        result = await driver.wait(timeout=job.timeout, progress=progress)
+        result = await driver.wait(timeout=program.timeout, progress=progress)
         elapsed = transport.interrupted - doorbell
         seconds = time.perf_counter() - begin
         if memory.violations:
@@ -70,13 +66,13 @@ async def run_job(dut) -> None:
             folder,
             number,
             Outcome(
-                output=memory.view(*job.output).copy(),
+                output=memory.view(*program.output).copy(),
                 trace=rows,
                 cycles=elapsed,
                 counters=asdict(result),
                 bytes_read=memory.bytes_read - read,
                 bytes_written=memory.bytes_written - written,
-                stray_bytes=stray_bytes(memory, expected, [job.output, *job.scratch]),
+                stray_bytes=stray_bytes(memory, expected, [program.output, *program.scratch]),
                 seconds=seconds,
             ),
         )

@@ -12,10 +12,10 @@ PROGRESS_FILE = "progress"
 _SECONDS_BETWEEN_LINES = 10
 
 
-def note_progress(file, sequence, cycles) -> None:
+def note_progress(file, run, cycles) -> None:
     """Called where the simulation runs: replaces the note of how far it is."""
     draft = Path(f"{file}.new")
-    draft.write_text(f"{sequence} {cycles}", encoding="ascii")
+    draft.write_text(f"{run} {cycles}", encoding="ascii")
     os.replace(draft, file)
 
 
@@ -26,13 +26,14 @@ class SimulationProgress:
     ----------
     console : rich.console.Console
     file : Path
-    sequences : int
-    cycles : int
-        Expected for one sequence.
+    cycles : list of int
+        Expected for each run.
+    what : str
+        What a run is called.
     """
 
-    def __init__(self, console, file, *, sequences, cycles):
-        self._console, self._file, self._cycles, self._sequences = console, file, cycles, sequences
+    def __init__(self, console, file, *, cycles, what):
+        self._console, self._file, self._cycles, self._what = console, file, cycles, what
         self._start = self._last_line = time.monotonic()
         self._bar = Progress(
             TextColumn("simulating"),
@@ -46,7 +47,7 @@ class SimulationProgress:
             transient=True,
             disable=not console.is_terminal,
         )
-        self._task = self._bar.add_task("simulating", total=cycles * sequences, note="")
+        self._task = self._bar.add_task("simulating", total=sum(cycles), note="")
         file.unlink(missing_ok=True)
 
     def __enter__(self):
@@ -59,14 +60,14 @@ class SimulationProgress:
     def watch(self) -> None:
         """Looks at the note and shows it."""
         try:
-            sequence, cycles = map(int, self._file.read_text(encoding="ascii").split())
+            run, cycles = map(int, self._file.read_text(encoding="ascii").split())
         except FileNotFoundError:
             return
-        done = sequence * self._cycles + min(cycles, self._cycles)
-        total = self._cycles * self._sequences
+        done = sum(self._cycles[:run]) + min(cycles, self._cycles[run])
+        total = sum(self._cycles)
         note = f"{cycles:,} cycles"
-        if self._sequences > 1:
-            note = f"sequence {sequence + 1} of {self._sequences}, {note}"
+        if len(self._cycles) > 1:
+            note = f"{self._what} {run + 1} of {len(self._cycles)}, {note}"
         now = time.monotonic()
         self._bar.update(self._task, completed=done, note=note)
         if not self._console.is_terminal and now - self._last_line >= _SECONDS_BETWEEN_LINES:

@@ -1,15 +1,22 @@
-"""What a run found, as tables to read and as JSON."""
+"""What a run found, as data and as JSON."""
 
 import json
 import os
-import re
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 
 import numpy as np
-from rich.markup import escape
-from rich.table import Table
 
-__all__ = ["Operation", "RunReport", "fold", "operations", "print_report", "write_report"]
+__all__ = [
+    "Operation",
+    "RunReport",
+    "describe_difference",
+    "fold",
+    "operations",
+    "own_macs",
+    "printable",
+    "shared_figures",
+    "write_report",
+]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -91,11 +98,6 @@ def fold(items, name_of) -> list[Operation]:
     return sorted(folded.values(), key=lambda item: (item.start, item.end))
 
 
-def _general(name):
-    """The operation without its layer and the number of its head or panel: what one row of the table shows."""
-    return ".".join(part for part in name.split(".") if not re.fullmatch(r"(layer|head|panel)\d+", part))
-
-
 @dataclass(frozen=True, kw_only=True)
 class RunReport:
     """Everything a run found; the fields are the keys of report.json.
@@ -122,10 +124,27 @@ class RunReport:
     first_difference : str or None
     cosine_min, cosine_mean, snr_db, max_error : float
         Against PyTorch, over the real tokens of all sequences.
+    layers : list
+        Of a single layer's run its number, of a whole model's the `sim.cost.LayerCost` of each layer.
     ops : list of Operation
         Of the first sequence.
     sequences : list of dict
-        Figures of each sequence.
+        Figures of each sequence; of a whole model's run, of each run of a program.
+    useful_utilization : float
+        Each sentence's own multiply-accumulates / (N² · cycles), that is, `utilization`.
+    input_operand : {"host", "accelerator"}
+        Who made the int8 operand of the first layer's input.
+    sentences : list of dict
+        Text, tokens and embedding cosine to PyTorch (None of a single layer) of each sentence.
+    embedding_cosine_min, embedding_cosine_mean : float or None
+    recipe, packing : str or None
+        Of a whole model's run.
+    embedding : LayerCost or None
+        The embedding LayerNorm's, if the accelerator does it.
+    kinds : list of sim.cost.KindCost
+        Of a whole model's run, the cost by kind of operation.
+    saturations : dict
+        Of a whole model's run, saturated values by stream, where there are any.
     """
 
     preset: str
@@ -157,6 +176,72 @@ class RunReport:
     engine_busy: dict
     sequences: list
     ops: list
+    useful_utilization: float
+    input_operand: str
+    sentences: list
+    embedding_cosine_min: float | None = None
+    embedding_cosine_mean: float | None = None
+    recipe: str | None = None
+    packing: str | None = None
+    embedding: object = None
+    kinds: list = field(default_factory=list)
+    saturations: dict = field(default_factory=dict)
+
+    @property
+    def whole_model(self) -> bool:
+        """Whether it is a whole model's run, not a single layer's."""
+        return self.recipe is not None
+
+
+def shared_figures(options, prepared, outcomes) -> dict:
+    """The fields of a report that come from the runs alone, whatever ran.
+
+    Parameters
+    ----------
+    options : LayerOptions or ModelOptions
+    prepared : sim.prepare.Prepared or sim.packed.PreparedModel
+    outcomes : list of sim.job.Outcome
+        Of each of its runs.
+    """
+    runs, array_n = prepared.runs, prepared.config.array_n
+    cycles = sum(outcome.cycles for outcome in outcomes)
+    macs = sum(own_macs(run) for run in runs)
+    padded_macs = sum(run.program.macs for run in runs)
+    seconds = sum(outcome.seconds for outcome in outcomes)
+    return {
+        "preset": options.preset,
+        "array_n": array_n,
+        "model": options.model,
+        "trained": prepared.encoder.trained,
+        "seq": options.seq,
+        "memory_latency": options.latency,
+        "memory_bandwidth": prepared.bandwidth,
+        "cycles": cycles,
+        "macs": macs,
+        "utilization": macs / (array_n**2 * cycles),
+        "useful_utilization": macs / (array_n**2 * cycles),
+        "padded_macs": padded_macs,
+        "padded_utilization": padded_macs / (array_n**2 * cycles),
+        "sim_seconds": seconds,
+        "sim_cycles_per_second": cycles / seconds,
+        "dram_bytes_read": sum(outcome.bytes_read for outcome in outcomes),
+        "dram_bytes_written": sum(outcome.bytes_written for outcome in outcomes),
+        "engine_busy": {
+            name: sum(outcome.counters[f"{name}_busy"] for outcome in outcomes)
+            for name in ("load", "store", "gemm", "vector")
+        },
+        "ops": operations(runs[0].program.commands, outcomes[0].trace, runs[0].ranges),
+    }
+
+
+def own_macs(run) -> int:
+    """Multiply-accumulates of the run's real tokens, each with those that it sees."""
+    return sum(command.macs(run.ranges) for command in run.program.commands)
+
+
+def printable(text) -> str:
+    """The text without what a terminal would take for a command."""
+    return "".join(char if char.isprintable() else " " for char in text).strip()
 
 
 def write_report(report, file) -> None:
@@ -167,121 +252,7 @@ def write_report(report, file) -> None:
     os.replace(draft, file)
 
 
-def _operation_table(report):
-    table = Table(
-        title=escape(f"Operations, cycles from the doorbell ({report.sequences[0]['name']})"),
-        title_justify="left",
-    )
-    table.add_column("operation", no_wrap=True)
-    table.add_column("engine")
-    for name in ("commands", "start", "end", "busy cycles", "MACs", "utilisation", "DRAM bytes"):
-        table.add_column(name, justify="right")
-    for item in fold(report.ops, _general):
-        peak = report.array_n**2 * item.busy_cycles
-        table.add_row(
-            escape(item.name),
-            item.engine,
-            f"{item.commands:,}",
-            f"{item.start:,}",
-            f"{item.end:,}",
-            f"{item.busy_cycles:,}",
-            f"{item.macs:,}" if item.macs else "",
-            f"{100 * item.macs / peak:.1f} %" if item.macs else "",
-            f"{item.dram_bytes:,}" if item.dram_bytes else "",
-        )
-    return table
-
-
-def _sequence_table(report):
-    table = Table(title="Sequences", title_justify="left")
-    table.add_column("sequence", overflow="ellipsis", no_wrap=True, max_width=40)
-    for name in (
-        "tokens",
-        "cycles",
-        "utilisation",
-        "bit exact",
-        "cosine min",
-        "cosine mean",
-        "SNR dB",
-        "max error",
-    ):
-        table.add_column(name, justify="right")
-    for item in report.sequences:
-        table.add_row(
-            escape(item["name"]),
-            f"{item['tokens']}" + (" (truncated)" if item["truncated"] else ""),
-            f"{item['cycles']:,}",
-            f"{100 * item['utilization']:.2f} %",
-            "yes" if item["bit_exact"] else "NO",
-            f"{item['cosine_min']:.5f}",
-            f"{item['cosine_mean']:.5f}",
-            f"{item['snr_db']:.1f}",
-            f"{item['max_error']:.4f}",
-        )
-    return table
-
-
-def _tokens(report):
-    """How many tokens were real; what the user's text lost or was filled up with."""
-    padding = "no padding"
-    if report.padding:
-        padding = f"{report.padding:,} {'is' if report.padding == 1 else 'are'} padding"
-    lost = ""
-    if report.truncated:
-        whose = f"{report.truncated} of {len(report.sequences)} sequences truncated"
-        if len(report.sequences) == 1:
-            whose = "the text was truncated"
-        lost = f"; {whose} to {report.seq} token{'s' * (report.seq > 1)}"
-    return f"{report.tokens:,} real of {report.tokens + report.padding:,}, {padding}{lost}"
-
-
-def _summary(report):
-    kind = "" if report.trained else " (random weights, not a trained model)"
-    share = {name: 100 * busy / report.cycles for name, busy in report.engine_busy.items()}
-    exact = (
-        "every byte equals the integer model" if report.bit_exact else f"DIFFERENT: {report.first_difference}"
-    )
-    of_real = by_real = ""
-    if report.padding:
-        of_real = f" of real tokens ({report.padded_macs:,} with padding)"
-        by_real = f" by real tokens, {100 * report.padded_utilization:.2f} % with padding"
-    return [
-        ("model", f"{report.model}{kind}, layer {report.layers[0]}, S = {report.seq}"),
-        (
-            "hardware",
-            (
-                f"{report.preset}, {report.array_n} x {report.array_n}; memory {report.memory_latency} cycles, "
-                f"{report.memory_bandwidth:g} bytes a cycle"
-            ),
-        ),
-        ("tokens", _tokens(report)),
-        ("cycles", f"{report.cycles:,} from doorbell to interrupt, {report.macs:,} MACs{of_real}"),
-        ("utilisation", f"{100 * report.utilization:.2f} % of {report.array_n**2} MACs a cycle{by_real}"),
-        ("busy", ", ".join(f"{name} {value:.1f} %" for name, value in share.items())),
-        ("DRAM", f"{report.dram_bytes_read:,} bytes read, {report.dram_bytes_written:,} written"),
-        ("integer model", exact),
-        (
-            "PyTorch",
-            (
-                f"cosine {report.cosine_mean:.5f} mean, {report.cosine_min:.5f} worst token; "
-                f"SNR {report.snr_db:.1f} dB; largest error {report.max_error:.4f}"
-            ),
-        ),
-        ("simulation", f"{report.sim_seconds:.1f} s, {report.sim_cycles_per_second:,.0f} cycles/s"),
-    ]
-
-
-def print_report(report, console) -> None:
-    """Prints the tables."""
-    console.print(_operation_table(report))
-    if len(report.sequences) > 1:
-        console.print(_sequence_table(report))
-    width = max(len(label) for label, _ in _summary(report))
-    for label, text in _summary(report):
-        console.print(f"{label:<{width}}  {text}", soft_wrap=True, highlight=False, markup=False)
-
-
-def describe_difference(result, expected):
+def describe_difference(result, expected) -> str | None:
     """Where two integer arrays first differ, or None."""
     places = np.argwhere(result != expected)
     if not len(places):

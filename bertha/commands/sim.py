@@ -1,4 +1,4 @@
-"""Runs an encoder layer in RTL simulation and compares every byte with the integer model."""
+"""Runs a whole model, or a layer of it, in RTL simulation and compares every byte with the integer model."""
 
 import sys
 from pathlib import Path
@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 
 from bertha.arguments import integer, integers, number
+from bertha.errors import UserError
 
 if TYPE_CHECKING:
-    from bertha.sim.options import LayerOptions
+    from bertha.sim.options import LayerOptions, ModelOptions
 
 _FILE_WIDTH = 120  # of tables that go to a file or a pipe
 
@@ -20,23 +21,46 @@ class _Console(Console):
 
 
 def add_arguments(parser) -> None:
-    add_layer_arguments(parser)
+    add_run_arguments(parser)
+    parser.add_argument(
+        "--layer", type=integer, help="run this encoder layer alone (default: the whole model)"
+    )
+    parser.add_argument(
+        "--recipe", help="of a whole model: w8a8, w8a8-split, mixed or a16 (default: w8a8-split)"
+    )
+    parser.add_argument(
+        "--packing",
+        help="of a whole model: static, a program for each packing, or data, one program for all of them "
+        "(default: static for up to 4 packings)",
+    )
+    parser.add_argument(
+        "--pairs", action="store_true", help="each line of the text is two sentences with a tab between them"
+    )
     parser.add_argument("--waves", action="store_true", help="write waves (FST)")
 
 
-def add_layer_arguments(parser) -> None:
-    """Options of a layer, a text and a memory."""
+def add_run_arguments(parser) -> None:
+    """Options of a model, a text and a memory."""
     parser.add_argument(
         "--model",
         default="minilm",
         help="minilm, synthetic-base, reduced, or a folder with "
         "config.json and model.safetensors (default: minilm)",
     )
-    parser.add_argument("--layer", type=integer, default=0, help="encoder layer (default: 0)")
-    parser.add_argument("--seq", type=integer, default=128, help="tokens of a sequence (default: 128)")
+    parser.add_argument(
+        "--seq",
+        "--tokens",
+        type=integer,
+        default=128,
+        help="most tokens of a program; a layer alone takes each sentence padded to them (default: 128)",
+    )
     parser.add_argument("--preset", default="edge16", help="accelerator (default: edge16)")
     parser.add_argument(
-        "--text", "--input", type=Path, help="text file, a sentence a line (default: a film review)"
+        "--text",
+        "--input",
+        type=Path,
+        help="text file, a sentence a line, or - for the standard input (default: a few sentences; "
+        "of a layer alone a film review)",
     )
     parser.add_argument(
         "--latency", type=integer, default=100, help="of the memory, in cycles (default: 100)"
@@ -49,8 +73,7 @@ def add_layer_arguments(parser) -> None:
     parser.add_argument(
         "--duplicates",
         type=integers,
-        default=(0, 0, 0, 0),
-        help="duplicated channels of "
+        help="of a layer alone: duplicated channels of "
         "projections, output, intermediate and down layer, such as 4,0,4,4 (default: none)",
     )
 
@@ -59,17 +82,27 @@ def layer_options(options) -> "LayerOptions":
     """The `LayerOptions` of the parsed arguments."""
     from bertha.sim.options import LayerOptions
 
+    given = {"layer": options.layer, "duplicates": options.duplicates}
     return LayerOptions(
-        model=options.model,
-        layer=options.layer,
-        seq=options.seq,
-        preset=options.preset,
-        text=options.text,
-        latency=options.latency,
-        bandwidth=options.bandwidth,
-        waves=getattr(options, "waves", False),
-        duplicates=options.duplicates,
+        **_run_options(options), **{name: value for name, value in given.items() if value is not None}
     )
+
+
+def model_options(options) -> "ModelOptions":
+    """The `ModelOptions` of the parsed arguments."""
+    from bertha.sim.options import ModelOptions
+
+    given = {"recipe": options.recipe, "packing": options.packing}
+    return ModelOptions(
+        **_run_options(options),
+        pairs=options.pairs,
+        **{name: value for name, value in given.items() if value is not None},
+    )
+
+
+def _run_options(options):
+    names = ("model", "seq", "preset", "text", "latency", "bandwidth")
+    return {name: getattr(options, name) for name in names} | {"waves": getattr(options, "waves", False)}
 
 
 def table_console() -> Console:
@@ -81,10 +114,21 @@ def table_console() -> Console:
 
 
 def run(options) -> int:
-    from bertha.sim.run import run_layer
+    from bertha.sim.run import run_layer, run_model
 
-    report = run_layer(layer_options(options), table_console())
+    if options.layer is None:
+        _refuse(options, ["duplicates"], "needs --layer: a whole model's recipe chooses them")
+        report = run_model(model_options(options), table_console())
+    else:
+        _refuse(options, ["recipe", "packing", "pairs"], "is for a whole model, not for --layer")
+        report = run_layer(layer_options(options), table_console())
     if not report.bit_exact:
         print(f"the result differs from the integer model: {report.first_difference}", file=sys.stderr)
         return 1
     return 0
+
+
+def _refuse(options, names, rule):
+    for name in names:
+        if getattr(options, name) not in (None, False):
+            raise UserError(f"--{name} {rule}")

@@ -2,6 +2,7 @@
 
 from collections import deque
 
+from bertha.compiler.emit.fuse import fuse_gemm
 from bertha.compiler.emit.weights import WeightStream
 from bertha.compiler.layout.model import Source
 from bertha.compiler.program import Command, Work
@@ -42,7 +43,13 @@ class Emitter:
         self.later = deque()  # loads that nothing waits for soon, as functions
         self._names = names
         first, lines = plan.buffers["ring"]
-        self.weights = WeightStream(self._weight_order(), first=first, lines=lines, load=self._load_weights)
+        self.weights = WeightStream(
+            self._weight_order(),
+            first=first,
+            lines=lines,
+            load=self._load_weights,
+            together=plan.choice.together_lines,
+        )
         self.begin(0)
 
     def begin(self, number) -> None:
@@ -69,16 +76,16 @@ class Emitter:
 
     def add(self, opcode, operation, *, work=(), residue_words=(), **fields) -> None:
         """Add a command of the operation."""
-        fields = {name: int(value) for name, value in fields.items()}
-        self.commands.append(
-            Command(
-                opcode=opcode,
-                fields=fields,
-                name=f"{self._name}.{operation}",
-                work=tuple(work),
-                residue_words=tuple(residue_words),
-            )
+        command = Command(
+            opcode=opcode,
+            fields={name: int(value) for name, value in fields.items()},
+            name=f"{self._name}.{operation}",
+            work=tuple(work),
+            residue_words=tuple(residue_words),
         )
+        fusing = self.plan.choice.together_lines and self.commands
+        if not (fusing and fuse_gemm(self.commands[-1], command)):
+            self.commands.append(command)
 
     def load(self, operation, address, line, lines) -> None:
         """Load `lines` consecutive lines from DRAM byte `address`."""
@@ -201,5 +208,17 @@ class Emitter:
                 slot=self.slot(panel, block, place),
             )
 
-    def _load_weights(self, panel, line):
-        self.load(f"weights.{panel.name}", panel.address, line, panel.lines)
+    def _load_weights(self, panels, line):
+        first = panels[0]
+        stride = panels[1].address - first.address if len(panels) > 1 else 0
+        self.add(
+            Opcode.LOAD,
+            f"weights.{first.name}",
+            dram_addr=first.address,
+            scratchpad_addr=line,
+            lines=first.lines,
+            rows=len(panels),
+            dram_stride=stride,
+            scratchpad_stride=first.lines if stride else 0,
+        )
+        self.commands[-1].dram_bytes = len(panels) * first.lines * self.config.line_bytes

@@ -110,7 +110,7 @@ def buffers_of(sizes, choice) -> dict[str, tuple[int, int]]:
     hidden = FFN1 + FFN2 if choice.sharing == 2 and not split else rest
     return {
         **context,
-        "ring": (max(choice.ring * sizes.weights, start), ALL),
+        "ring": (max(choice.ring * max(sizes.weights, choice.together_lines), start), ALL),
         "x8": (choice.x_sets * choice.x_panels(panels) * sizes.x, living(operand)),
         "query": (panels * sizes.head, attention),
         "key": (panels * sizes.head, attention),

@@ -4,12 +4,15 @@ One plan serves all layers of a program. Plans are tried in the order of the cyc
 """
 
 from dataclasses import dataclass
+from itertools import product
 
 from bertha.compiler.plan.buffers import Sizes, buffers_of, first_fit, least_lines, tiles_of_head
+from bertha.rtl.isa import COMMAND_BYTES
 
 __all__ = ["Choice", "Plan", "make_plan"]
 
 RING_PANELS = (4, 3, 2, 1)  # rings to try, in panels of the largest size
+TOGETHER_BYTES = 1 << 15  # of weight panels that one command loads, where each serves one tile
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,7 +27,9 @@ class Choice:
     residual_sets : int
         Copies of the residual buffer, 2 where the next block's is loaded ahead.
     ring : int
-        Weight panels of the largest size that the ring holds.
+        Weight panels of the largest size that the ring holds, or as many times `together_lines`.
+    together_lines : int
+        Lines of neighbouring weight panels that are loaded by one command; 0 where each has its own.
     sharing : int
         0: no two buffers share lines. 1: those that are never alive together may. 2: and the residual stream and
         the norm records are loaded after attention.
@@ -39,6 +44,7 @@ class Choice:
     parts: int = 1
     residual_sets: int = 1
     ring: int = 1
+    together_lines: int = 0
     sharing: int = 1
     spill: bool = False
     keeps_operand: bool = False
@@ -150,13 +156,14 @@ def _choices(layout, sizes, config):
     panels = layout.panels
     fine, coarse = _block_numbers(panels, 4), _block_numbers(panels, 1)
     several = len(layout.layers) > 1
+    together = (TOGETHER_BYTES // config.line_bytes, 0) if panels == 1 else (0,)
     kept = several or layout.first_norm is not None
     for x_parts in coarse:
         for spill in (False, True):
             for parts in fine:
                 for sharing in (0, 1, 2):
                     for residual_sets in (2, 1) if parts > 1 else (1,):
-                        for ring in RING_PANELS:
+                        for ring, together_lines in product(RING_PANELS, together):
                             for keeps_operand in {several and x_parts == 1, False}:
                                 for attention_parts in coarse:
                                     choice = Choice(
@@ -165,6 +172,7 @@ def _choices(layout, sizes, config):
                                         parts=parts,
                                         residual_sets=residual_sets,
                                         ring=ring,
+                                        together_lines=together_lines,
                                         sharing=sharing,
                                         spill=spill,
                                         keeps_operand=keeps_operand,
@@ -222,6 +230,9 @@ class _Lost:
         self._load = {
             name: line_cycles * sum(p.lines for p in panels) / len(layers) for name, panels in groups
         }
+        # Cycles in which the bus brings commands, two a panel.
+        commands = 2 * COMMAND_BYTES / config.axi_data_bytes
+        self._commands = commands * (len(attention) + len(rest)) / len(layers)
         self._residual = line_cycles * layers[0].layer.hidden
         # Where the first operand is made here, all of it goes to DRAM and back before anything else.
         self._first = 2 * self._residual if layout.first_norm is not None else 0
@@ -249,6 +260,7 @@ class _Lost:
         lost += (parts - 1) * (self.LATENCY + (choice.residual_sets == 1) * 3 * self._residual)
         lost += choice.spill * (self.LATENCY * parts + rows * self._context)
         lost += (0, self.LATENCY, self.LATENCY + rows * self._residual)[choice.sharing]
+        lost += self._commands * (not choice.together_lines)
         lost += 0 if choice.keeps_operand else 2 * (self.LATENCY + self._operand)
         if choice.x_parts > 1:
             lost += choice.x_parts * self._heads * self.LATENCY + self._panels * self._first

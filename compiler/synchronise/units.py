@@ -5,6 +5,7 @@ from collections import defaultdict
 import numpy as np
 
 from bertha.compiler.program import Command
+from bertha.compiler.synchronise.counters import MOST_UNITS, Counters
 from bertha.rtl.isa import Engine, Opcode, semaphore
 
 __all__ = ["WAIT_ONLY", "count_units"]
@@ -15,7 +16,6 @@ WAIT_ONLY = {
     Engine.GEMM: Opcode.GEMM_WAIT,
     Engine.VECTOR: Opcode.VECTOR_WAIT,
 }
-MOST_UNITS = 255
 
 
 def count_units(steps, config) -> list[Command]:
@@ -34,9 +34,24 @@ def count_units(steps, config) -> list[Command]:
     numbers = {stream: number for number, stream in enumerate(streams)}
     posted, units = _post(steps, numbers)
     taken = defaultdict(int)
+    counters = Counters()
     result = []
     for step in steps:
+        full = counters.full_streams(step)
+        if full:
+            # Nobody may know by then that what was posted has been taken: take it all, and wait for that.
+            for stream in full:
+                for wait in _units_of(numbers[stream], counters.posted[stream] - taken[stream]):
+                    command = Command(opcode=WAIT_ONLY[stream[2]], fields={"wait0": wait}, name="full")
+                    result.append(command)
+                taken[stream] = max(taken[stream], counters.posted[stream])
+            result.append(Command(opcode=Opcode.BARRIER, fields={}, name="barrier"))
+            counters.barrier(taken)
+        if step.command.opcode == Opcode.BARRIER:
+            counters.barrier(taken)
         waits, each = _waits_of(step, numbers, units, taken)
+        counters.take(step, taken)
+        counters.post(step)
         result.extend(_with_waits(step.command, waits, each))
     for stream in streams:
         # Units of tiles that nobody waited for: the next program has to find none.
@@ -76,7 +91,7 @@ def _waits_of(step, numbers, units, taken):
         return waits, None
     stream = step.each[0][0]
     targets = [units[stream, id(source), tile] for _, source, tile in step.each]
-    if np.any(np.diff(targets) != 1):
+    if np.any(np.diff(targets) != 1) or taken[stream] >= targets[0]:
         take(stream, targets[-1])
         return waits, None
     take(stream, targets[0] - 1)

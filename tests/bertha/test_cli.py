@@ -77,7 +77,7 @@ def test_a_signal_ends_the_simulation_too(number, code, sentence):
 
 
 def test_a_closed_pipe_is_no_error():
-    process = start("compile", *LAYER, "--disassemble")
+    process = start("compile", *LAYER, "--layer", "0", "--disassemble")
     assert process.stdout.readline().startswith("; layer0: ")
     process.stdout.close()
     assert process.wait(timeout=120) == 128 + signal.SIGPIPE
@@ -86,7 +86,7 @@ def test_a_closed_pipe_is_no_error():
 
 def test_a_full_disk_is_one_sentence():
     with open("/dev/full", "w", encoding="utf-8") as full:
-        process = start("compile", *LAYER, "--disassemble", stdout=full)
+        process = start("compile", *LAYER, "--layer", "0", "--disassemble", stdout=full)
         _, errors = process.communicate(timeout=120)
     assert (process.returncode, errors) == (2, "error: the output can't be used: No space left on device\n")
 

@@ -5,11 +5,11 @@ import pytest
 
 from bertha.compiler.interpret import Interpreter
 from bertha.compiler.layout.panels import pack, unpack
-from bertha.compiler.layout.records import exp2_table, norm_records
+from bertha.compiler.layout.records import exp2_table, norm_records, range_records
 from bertha.golden import units
 from bertha.golden.layer import QuantizedNorm
 from bertha.rtl.config import preset
-from bertha.rtl.isa import Opcode, Statistics, Table, encode
+from bertha.rtl.isa import Opcode, Statistics, Table, Wide, encode
 
 CONFIG = preset("tiny4")
 N, LINE = CONFIG.array_n, CONFIG.line_bytes
@@ -80,6 +80,101 @@ def test_quantize(seed):
     )
     assert np.array_equal(matrix(narrow, words), units.saturate(wide, 8))
     assert np.array_equal(matrix(cut, residues.shape[1]), residues)
+
+
+def test_quantize_to_planes():
+    rng = np.random.default_rng(7)
+    words = 10
+    values, norm = rng.integers(-32768, 32768, (N, words)), random_norm(rng, words)
+    expected = units.split_wide(units.quantise(values, norm.mult, 16))
+    planes = run(
+        {SOURCE: pack(values, N, dtype="int16").tobytes(), PARAMETERS: norm_records(norm)},
+        (
+            Opcode.QUANTIZE,
+            {
+                "src_addr": SOURCE,
+                "dst8_addr": RESULT,
+                "residue": 1,
+                "wide": 1,
+                "residue_addr": RESIDUE,
+                "words": words,
+                "mult_shift": 16,
+                "param_addr": PARAMETERS,
+            },
+        ),
+        read=[(RESULT, words // 2), (RESIDUE, words // 2)],
+    )
+    for plane, exact in zip(planes, expected, strict=True):
+        assert np.array_equal(matrix(plane, words), exact)
+
+
+@pytest.mark.parametrize("wide", [Wide.A, Wide.B])
+def test_linear_with_planes_in_and_out(wide):
+    rng = np.random.default_rng(int(wide))
+    k, low_offset = 20, 30
+    values, rows = rng.integers(-32768, 32640, (N, k)), rng.integers(-128, 128, (N, k))
+    high, low = units.split_wide(values)
+    exact = (values @ rows.T + 8) >> 4
+    expected = units.split_wide(units.requantise(exact if wide == Wide.A else exact.T, 50000, 22))
+    places = ("a_addr", "b_addr") if wide == Wide.A else ("b_addr", "a_addr")
+    planes = run(
+        {
+            SOURCE: pack(high, N, dtype="int8").tobytes(),
+            SOURCE + low_offset: pack(low, N, dtype="int8").tobytes(),
+            PARAMETERS: pack(rows, N, dtype="int8").tobytes(),
+        },
+        (
+            Opcode.GEMM,
+            {
+                places[0]: SOURCE,
+                places[1]: PARAMETERS,
+                "wide": wide,
+                "low_offset": low_offset,
+                "k": k,
+                "count": 1,
+                "columns": N,
+                "mult": 50000,
+                "shift": 22,
+                "out_wide": 1,
+                "c_addr": RESULT,
+                "residue_addr": RESIDUE,
+            },
+        ),
+        read=[(RESULT, N // 2), (RESIDUE, N // 2)],
+    )
+    for plane, exact in zip(planes, expected, strict=True):
+        assert np.array_equal(matrix(plane, N), exact)
+
+
+def test_rows_see_the_keys_of_their_ranges():
+    """Two tiles of scores from key 6 on: the others are masked, and no maximum."""
+    values = np.arange(1, 2 * N * N + 1).reshape(N, 2 * N)
+    ranges = np.array([[0, 65535], [8, 11], [9, 9], [13, 7]])
+    contents, _ = statistics_of(values, Statistics.MAX)
+    contents[PARAMETERS] = range_records(ranges, N, N)
+    slot = {"slot": 5, "src_addr": PARAMETERS}
+    fields = {
+        "a_addr": ZEROS,
+        "b_addr": ZEROS,
+        "k": 2,
+        "residual": 1,
+        "residual_addr": VALUES,
+        "residual_stride": N,
+        "c_addr": RESULT,
+        "c_stride": N,
+        "count": 2,
+        "columns": N,
+        "out16": 1,
+        "ranges": 1,
+        "slot": 5,
+        "first_key": 6,
+        "key_step": N,
+    }
+    (result,) = run(contents, (Opcode.RANGES, slot), (Opcode.GEMM, fields), read=[(RESULT, 2 * N)])
+    keys = 6 + np.arange(2 * N)
+    seen = (keys >= ranges[:, :1]) & (keys < ranges[:, 1:])
+    assert seen.sum(axis=1).tolist() == [8, 3, 0, 0]
+    assert np.array_equal(matrix(result, 2 * N, "int16"), np.where(seen, values, units.MASKED_SCORE))
 
 
 VALUES, ZEROS = 400, 3900  # lines

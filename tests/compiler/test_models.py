@@ -173,3 +173,12 @@ def test_wrong_inputs_are_refused():
     odd = replace(model.layers[0], head_dim=15)
     with pytest.raises(ValueError, match="head_dim must be an even number, not 15"):
         compile_layer(odd, preset("edge8"), seq=4)
+
+
+def test_semaphores_never_count_too_far():
+    """Many sentences and a small array: much is posted before anyone needs to take it."""
+    model = chained([random_layer(seed=0, duplicates=(0, 0, 0, 0))])
+    tokens = 263
+    ranges = np.repeat([(0, 100), (100, 164), (164, 263)], [100, 64, 99], axis=0)
+    program = compare(model, preset("tiny4"), tokens=tokens, ranges=ranges, static=True)
+    assert any(command.name == "full" for command in program.commands)

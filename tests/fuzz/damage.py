@@ -10,6 +10,7 @@ from bertha.rtl.isa import (
     Engine,
     FaultReason,
     Opcode,
+    Wide,
     encode,
     reserved_mask,
     semaphore,
@@ -17,7 +18,7 @@ from bertha.rtl.isa import (
 
 __all__ = ["ANY", "Expected", "damage", "fields_of", "ruin", "stored"]
 
-VECTOR = (Opcode.SOFTMAX, Opcode.LAYERNORM, Opcode.QUANTIZE, Opcode.FACTORS, Opcode.TABLE)
+VECTOR = (Opcode.SOFTMAX, Opcode.LAYERNORM, Opcode.QUANTIZE, Opcode.FACTORS, Opcode.RANGES, Opcode.TABLE)
 WORDS = (Opcode.SOFTMAX, Opcode.LAYERNORM, Opcode.QUANTIZE)
 
 
@@ -221,14 +222,19 @@ def _operands(opcode, fields, config):
     if opcode in (Opcode.LOAD, Opcode.STORE):
         return {"scratchpad_addr": fields["lines"]}
     if opcode == Opcode.GEMM:
-        result = {"a_addr": fields["k"] // 2, "b_addr": fields["k"] // 2}
+        result = {
+            f"{name}_addr": fields["k"] // 2 + fields["low_offset"] * (fields["wide"] == wide)
+            for name, wide in (("a", Wide.A), ("b", Wide.B))
+        }
         result["c_addr"] = fields["columns"] if fields["out16"] else (fields["columns"] + 1) // 2
         if fields["params"]:
             result["param_addr"] = 8 * config.array_n // config.line_bytes
         if fields["residual"]:
             result["residual_addr"] = fields["columns"]
+        if fields["out_wide"]:
+            result["residue_addr"] = (fields["columns"] + 1) // 2
         return result
-    if opcode == Opcode.FACTORS:
+    if opcode in (Opcode.FACTORS, Opcode.RANGES):
         return {"src_addr": 2}
     if opcode == Opcode.TABLE:
         return {"src_addr": (1024 if fields["table"] else 128) // config.line_bytes}
@@ -236,6 +242,8 @@ def _operands(opcode, fields, config):
     result = {"src_addr": words}
     if opcode == Opcode.SOFTMAX or opcode == Opcode.QUANTIZE or fields["write8"]:
         result["dst8_addr"] = words // 2
+    if fields.get("wide"):
+        result["residue_addr"] = words // 2
     if opcode != Opcode.SOFTMAX:
         result["param_addr"] = -(-8 * words // config.line_bytes)
     if opcode == Opcode.LAYERNORM and fields["write16"]:
@@ -270,6 +278,9 @@ def _gemm_rule(d):
             {"count": 0},
             {"statistics": 3},
             {"out16": 1, "residue": 1},
+            {"out16": 1, "out_wide": 1},
+            {"wide": 3},
+            {"ranges": 1, "slot": d.integer(slots, 255)},
             {"statistics": d.integer(1, 2), "slot": d.integer(slots, 255)},
             {"row_factor": 1, "slot": d.integer(slots, 255)},
         ]

@@ -15,13 +15,14 @@ from bertha.compiler.interpret import Interpreter
 from bertha.compiler.program import Command
 from bertha.compiler.synchronise.synchronise import synchronise
 from bertha.compiler.synchronise.units import WAIT_ONLY
-from bertha.rtl.isa import COMMAND_BYTES, Opcode, Statistics, Table, semaphore
+from bertha.rtl.isa import COMMAND_BYTES, Opcode, Statistics, Table, Wide, semaphore
 
 __all__ = ["Case", "draw_case"]
 
 PAGE = 4096
 MOST_WORDS = 48  # of a panel
 WORK_LINES = 256
+MOST_OFFSET = 60  # lines from a high plane to its low plane
 COLUMN_RECORDS, NORM_RECORDS, FACTOR_RECORDS = 64, 64, 16
 MOST_UNITS = 255
 
@@ -89,6 +90,7 @@ class _Draw:
         self._commands = []
         self._statistics = {}  # slot -> Statistics gathered in it
         self._factors = set()  # slots with row factors
+        self._ranges = set()  # slots with row ranges
         self._tables = set()
 
     # Small choices.
@@ -134,6 +136,7 @@ class _Draw:
             "columns": 8 * COLUMN_RECORDS,
             "norms": 8 * NORM_RECORDS,
             "factors": 4 * FACTOR_RECORDS * self._n // 4,
+            "ranges": 4 * FACTOR_RECORDS * self._n // 4,
             "exp2": 128,
             "segments": 1024 if self._chance(0.4) else 0,
             "work": WORK_LINES * line,
@@ -208,6 +211,14 @@ class _Draw:
         if self._chance(0.3):
             records["bits"] |= (random.integers(0, 1 << 10, count) << 6).astype(np.uint16)
         return records.view(np.uint8)
+
+    def _ranges_content(self, nbytes):
+        """Bounds that columns' keys lie about, and all others; many that say all or nothing."""
+        count, random = nbytes // 4, self._random
+        bounds = random.integers(0, self._one_of(16, 64, 1 << 16), (count, 2))
+        whole, nothing = random.random((2, count)) < 0.2
+        bounds[whole], bounds[nothing] = (0, 65535), (0, 0)
+        return bounds.astype("<u2").reshape(-1).view(np.uint8)
 
     def _exp2_content(self, nbytes):
         if self._chance(0.3):
@@ -288,6 +299,7 @@ class _Draw:
             (self._normalise, 2),
             (self._quantize, 2),
             (self._load_factors, 1),
+            (self._load_ranges, 1),
             (self._load_table, 1),
             (self._load, 2),
             (self._store, 3),
@@ -370,6 +382,12 @@ class _Draw:
         self._factors.add(slot)
         self._add(Opcode.FACTORS, "factors", src_addr=self._integer(area.first, area.end - 2), slot=slot)
 
+    def _load_ranges(self, slot=None):
+        area = self._areas["ranges"]
+        slot = self._slot() if slot is None else slot
+        self._ranges.add(slot)
+        self._add(Opcode.RANGES, "ranges", src_addr=self._integer(area.first, area.end - 2), slot=slot)
+
     def _slot(self):
         return self._integer(0, self._config.row_slots - 1)
 
@@ -423,6 +441,11 @@ class _Draw:
                 slot = get("slot") + tile * get("slot_step")
                 if slot not in self._factors:
                     self._load_factors(slot)
+        if get("ranges"):
+            for tile in range(command.tiles):
+                slot = get("slot") + tile * get("slot_step")
+                if slot not in self._ranges:
+                    self._load_ranges(slot)
         if get("statistics") != Statistics.NONE:
             for tile in range(command.tiles):
                 slot = get("slot") + tile * get("slot_step")
@@ -445,22 +468,30 @@ class _Draw:
         flag["piecewise"] = int(self._chance(0.2))
         flag["row_factor"] = int(self._chance(0.25))
         flag["residue"] = int(flag["params"] and not out16 and self._chance(0.5))
+        flag["ranges"] = int(self._chance(0.3))
+        flag["out_wide"] = int(not out16 and self._chance(0.3))
+        wide = self._one_of(*Wide) if self._chance(0.5) else Wide.NONE
         statistics = self._one_of(0, 0, 1, 2)
         slot_step = 0
         slots = self._config.row_slots
-        if statistics or flag["row_factor"]:
+        if statistics or flag["row_factor"] or flag["ranges"]:
             most = min((slots - 1) // max(count - 1, 1), 255)
             slot_step = self._one_of(0, 1, self._integer(0, most)) if count > 1 else self._integer(0, 255)
             slot = self._integer(0, slots - 1 - (count - 1) * slot_step)
         else:
             slot_step = self._integer(0, 255 // count)  # nobody looks at them
             slot = self._integer(0, 255 - count * slot_step)
-        a, a_stride = self._anywhere(k // 2, count)
-        b, b_stride = self._anywhere(k // 2, count)
+        low_offset = self._one_of(k // 2, self._integer(0, MOST_OFFSET))
+        a, a_stride = self._anywhere(k // 2 + low_offset * (wide == Wide.A), count)
+        b, b_stride = self._anywhere(k // 2 + low_offset * (wide == Wide.B), count)
         c, c_stride = self._place(columns if out16 else (columns + 1) // 2, count=count)
         fields = {
             **flag,
             "out16": out16,
+            "wide": wide,
+            "low_offset": low_offset,
+            "first_key": self._one_of(0, self._integer(0, 64), self._integer(0, 65535)),
+            "key_step": self._one_of(n, n, self._integer(0, 65535)),
             "statistics": statistics,
             "statistics_init": self._integer(0, 1) if statistics else 0,
             "columns": columns,
@@ -486,7 +517,7 @@ class _Draw:
                 fields["residual_addr"], fields["residual_stride"] = c, c_stride
             else:
                 fields["residual_addr"], fields["residual_stride"] = self._anywhere(columns, count)
-        if flag["residue"]:
+        if flag["residue"] or flag["out_wide"]:
             fields["residue_addr"], fields["residue_stride"] = self._place((columns + 1) // 2, count=count)
         fields.update(fixed)
         command = Command(opcode=Opcode.GEMM, fields=fields, name="gemm")
@@ -511,6 +542,7 @@ class _Draw:
                 "columns": width,
                 "count": 1,
                 "out16": 1,
+                "out_wide": 0,
                 "residue": 0,
                 "c_addr": line,
                 "c_stride": 0,
@@ -604,6 +636,7 @@ class _Draw:
     def _vector(self, opcode, source, words, narrow, **fields):
         """A LAYERNORM or QUANTIZE with its records and its 8-bit results."""
         residue = int(narrow and self._chance(0.5))
+        wide = int(narrow and self._chance(0.4))
         command = Command(
             opcode=opcode,
             fields={
@@ -612,14 +645,16 @@ class _Draw:
                 "param_addr": self._place(-(-8 * words // self._line), "norms")[0],
                 "mult_shift": self._integer(0, self._one_of(20, 63)),
                 "residue": residue,
+                "wide": wide,
                 **fields,
             },
             name=opcode.name.lower(),
         )
         if narrow:
             command.fields["dst8_addr"] = self._place(words // 2)[0]
-        if residue:
+        if residue or wide:
             command.fields["residue_addr"] = self._place(words // 2)[0]
+        if residue:
             command.residue_words = (words,)
         return command
 

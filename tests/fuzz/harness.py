@@ -10,7 +10,7 @@ from bertha.compiler.disassemble import disassemble
 from bertha.compiler.program import Command, Program
 from bertha.errors import AcceleratorFault
 from bertha.rtl.config import preset
-from bertha.rtl.isa import COMMAND_BYTES, Engine, FaultReason, Opcode, decode
+from bertha.rtl.isa import COMMAND_BYTES, Engine, FaultReason, Opcode, Wide, decode
 from bertha.rtl.registers import REGISTERS, Access
 from bertha.runtime.driver import Driver
 from bertha.runtime.transport import complete
@@ -101,7 +101,8 @@ class _Timing:
                 lines, rows = fields["lines"], fields["rows"]
                 total += rows * (lines * beat + (lines // 64 + 2) * burst)
             elif opcode == Opcode.GEMM:
-                total += fields["count"] * (2 * max(fields["k"], config.array_n) + 20)
+                passes = 1 + (fields["wide"] != Wide.NONE)
+                total += fields["count"] * (2 * passes * max(fields["k"], config.array_n) + 20)
             elif opcode in (Opcode.SOFTMAX, Opcode.LAYERNORM, Opcode.QUANTIZE):
                 total += 8 * min(fields["words"], 4096)
             elif opcode == Opcode.TABLE:

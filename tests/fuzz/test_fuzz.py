@@ -40,7 +40,12 @@ def test_every_option_is_drawn():
             if field.name != "opcode":
                 values = seen.get((opcode, field.name), set()) | {0}
                 assert len(values) > 1, f"{opcode.name} {field.name}"
-    for name, every in (("statistics", {0, 1, 2}), ("columns", {1, 2, 3, 4}), ("gain", set(range(16)))):
+    for name, every in (
+        ("statistics", {0, 1, 2}),
+        ("wide", {0, 1, 2}),
+        ("columns", {1, 2, 3, 4}),
+        ("gain", set(range(16))),
+    ):
         assert every <= seen[Opcode.GEMM, name]
 
 

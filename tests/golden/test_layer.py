@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from bertha.cli import main
-from bertha.commands.accuracy import layer_agreement
+from bertha.evaluate.layers import layer_agreement
 from bertha.golden import integer_model, metrics, units
 from bertha.golden.floating import layer_reference
 from bertha.golden.layer import load_layer, save_layer

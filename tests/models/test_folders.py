@@ -129,6 +129,13 @@ def test_bad_modules(tmp_path, content, message):
         load_model(tmp_path)
 
 
+def test_adapter(tmp_path):
+    write_model(tmp_path, tiny_model("bert"))
+    (tmp_path / "adapter_config.json").write_text("{}")
+    with pytest.raises(ModelError, match="must hold whole weights, not an adapter's"):
+        load_model(tmp_path)
+
+
 def test_names_of_synthetic_models():
     base = {"hidden": 768, "heads": 12, "ffn": 3072}
     assert synthetic_shape("synthetic-base") == {**base, "layers": 1}

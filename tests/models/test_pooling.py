@@ -79,10 +79,10 @@ def test_each_mode(tmp_path, mode, normalize):
 
 
 def test_several_modes_are_joined_in_their_order(tmp_path):
-    flags = {KEYS["lasttoken"]: True, KEYS["mean"]: True, KEYS["cls"]: True, KEYS["max"]: True}
-    write_modules(tmp_path, "Pooling", pooling={"word_embedding_dimension": 20, **OFF, **flags})
+    flags = dict.fromkeys(reversed(KEYS.values()), True)
+    write_modules(tmp_path, "Pooling", pooling={"word_embedding_dimension": 20, **flags})
     pooling = Pooling.from_folder(tmp_path)
-    assert pooling.modes == ("cls", "max", "mean", "lasttoken")
+    assert pooling.modes == ("cls", "max", "mean", "mean_sqrt_len_tokens", "weightedmean", "lasttoken")
     hidden, mask = states()
     right = np.concatenate([expected(mode, hidden, mask).numpy() for mode in pooling.modes])
     np.testing.assert_allclose(pooling(hidden, mask), right, rtol=0, atol=1e-6)

@@ -7,8 +7,8 @@ from bertha.models import text
 
 
 def test_evaluation_text_is_never_calibration_text():
-    calibration, evaluation = text._reviews()["calibration"], text._reviews()["evaluation"]
-    assert not set(calibration) & set(evaluation)
+    calibration, evaluation = text.reviews("calibration"), text.reviews("evaluation")
+    assert not {review.text for review in calibration} & {review.text for review in evaluation}
     assert text.calibration_texts(20, 3) == text.calibration_texts(20, 3) != text.calibration_texts(20, 4)
 
 

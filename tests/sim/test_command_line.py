@@ -52,8 +52,8 @@ def test_unknown_preset(refused):
     [
         (["--seq", "0"], "seq must be at least 1 token, not 0"),
         (["--seq", "-3"], "seq must be at least 1 token, not -3"),
-        (["--seq", "many"], "--seq must be an integer, not 'many'"),
-        (["--seq", "1.5"], "--seq must be an integer, not '1.5'"),
+        (["--seq", "many"], "--seq/--tokens must be an integer, not 'many'"),
+        (["--seq", "1.5"], "--seq/--tokens must be an integer, not '1.5'"),
         (["--seq", "100000"], "sequence length must be from 1 to the model's 512, not 100000"),
         (["--layer", "x"], "--layer must be an integer, not 'x'"),
         (["--layer", "2"], "layer must be from 0 to 1 in reduced, not 2"),
@@ -73,6 +73,24 @@ def test_unknown_preset(refused):
     ],
 )
 def test_options(refused, arguments, message):
+    for layer in (["--layer", "0"], []):
+        if layer or "--duplicates" not in arguments[0]:
+            assert message in refused("sim", "--model", "reduced", "--preset", "tiny4", *layer, *arguments)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--recipe", "w4a4"], "recipe must be one of w8a8, w8a8-split, mixed, a16, not 'w4a4'"),
+        (["--packing", "tight"], "packing must be one of static, data, not 'tight'"),
+        (["--duplicates", "4,0,4,4"], "--duplicates needs --layer: a whole model's recipe chooses them"),
+        (["--pairs"], "pairs need a text, a pair a line"),
+        (["--layer", "0", "--pairs"], "--pairs is for a whole model, not for --layer"),
+        (["--layer", "0", "--recipe", "a16"], "--recipe is for a whole model, not for --layer"),
+        (["--layer", "0", "--packing", "data"], "--packing is for a whole model, not for --layer"),
+    ],
+)
+def test_options_of_a_layer_and_of_a_model(refused, arguments, message):
     assert message in refused("sim", "--model", "reduced", "--preset", "tiny4", *arguments)
 
 
@@ -157,10 +175,18 @@ def test_text_for_a_model_without_tokenizer(refused, tmp_path):
     assert "tokenizer.json" in refused("sim", "--model", "reduced", "--text", str(file))
 
 
+@pytest.mark.parametrize("line", ["One sentence.", "One.\tTwo.\tThree.", "One.\t "])
+def test_bad_pairs(refused, tmp_path, line):
+    file = tmp_path / "pairs.txt"
+    file.write_text(f"A premise.\tA conclusion.\n{line}\n")
+    message = "a pair must be two sentences with one tab between them, not"
+    assert message in refused("sim", "--pairs", "--text", str(file))
+
+
 def test_help(capsys):
     with pytest.raises(SystemExit) as end:
         main(["sim", "--help"])
     assert end.value.code == 0
     text = capsys.readouterr().out
-    for option in ("--model", "--layer", "--seq", "--preset", "--text", "--input", "--waves"):
+    for option in ("--model", "--layer", "--seq", "--tokens", "--recipe", "--packing", "--text", "--waves"):
         assert option in text

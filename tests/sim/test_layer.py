@@ -13,9 +13,9 @@ from bertha.cli import main
 from bertha.folders import BUILD
 from bertha.golden import integer_model
 from bertha.rtl.config import PRESETS, Config
+from bertha.sim.memory import stray_bytes
 from bertha.sim.options import LayerOptions
 from bertha.sim.prepare import prepare
-from bertha.sim.program_bench import stray_bytes
 from bertha.sim.run import run_layer
 
 TEXT = "A film that nobody should miss.\nDull.\n\nThe second half, sadly, doesn't keep what the first promised.\n"
@@ -34,6 +34,7 @@ def test_reduced_layer(preset, seq):
     report = run(**options, layer=1)
     assert report.bit_exact
     assert report.cosine_min > 0.99
+    assert (report.layers, report.input_operand) == ([1], "host")
     assert report.macs == seq * (4 * 32 * 32 + 2 * 32 * 64) + 2 * seq * seq * 32
 
 
@@ -55,7 +56,7 @@ def test_a_difference_fails(monkeypatch, capsys):
         return result
 
     monkeypatch.setattr(integer_model, "run_layer", wrong)
-    assert main(["sim", "--model", "reduced", "--preset", "tiny4", "--seq", "8"]) == 1
+    assert main(["sim", "--model", "reduced", "--preset", "tiny4", "--seq", "8", "--layer", "0"]) == 1
     streams = capsys.readouterr()
     assert "1 of 256 values, first at token 3, feature 5" in streams.err
     assert "DIFFERENT" in streams.out
@@ -150,7 +151,7 @@ def test_strange_text_is_printed_as_it_is(tmp_path, capsys):
     folder = tmp_path / "my [texts]"
     folder.mkdir()
     (folder / "a b.txt").write_bytes(b"\xef\xbb\xbfA [/b] film.\r\n\r\nBell\x07 and \x1b[31mred.\r\n")
-    arguments = ["--preset", "edge8", "--seq", "3", "--text", str(folder / "a b.txt")]
+    arguments = ["--layer", "0", "--preset", "edge8", "--seq", "3", "--text", str(folder / "a b.txt")]
     assert main(["sim", *arguments]) == 0
     text = capsys.readouterr().out
     assert "cycles from the doorbell (A [/b] film.)" in text

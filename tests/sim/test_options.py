@@ -8,10 +8,11 @@ import pytest
 
 from bertha.errors import UserError
 from bertha.sim import prepare
-from bertha.sim.options import LayerOptions, check_options, run_name
+from bertha.sim.options import LayerOptions, ModelOptions, check_options, run_name
 from bertha.sim.prepare import read_texts, run_folder
 
 DEFAULT = LayerOptions()
+WHOLE = ModelOptions()
 
 
 @pytest.mark.parametrize(
@@ -36,6 +37,20 @@ def test_rules(change, message):
     assert str(error.value) == message
 
 
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"recipe": "w4a4"}, "recipe must be one of w8a8, w8a8-split, mixed, a16, not 'w4a4'"),
+        ({"packing": "tight"}, "packing must be one of static, data, not 'tight'"),
+        ({"seq": 0}, "seq must be at least 1 token, not 0"),
+    ],
+)
+def test_rules_of_whole_models(change, message):
+    with pytest.raises(UserError) as error:
+        check_options(replace(WHOLE, **change))
+    assert str(error.value) == message
+
+
 @pytest.mark.parametrize("change", [{"latency": 100_000, "bandwidth": 0.01}, {"bandwidth": 1024.0}])
 def test_limits_are_allowed(change):
     check_options(replace(DEFAULT, **change))
@@ -43,6 +58,8 @@ def test_limits_are_allowed(change):
 
 def test_names_of_plain_runs_are_plain():
     assert run_name(DEFAULT) == "minilm-layer0-s128-edge16"
+    assert run_name(WHOLE) == "minilm-s128-edge16"
+    assert run_name(replace(WHOLE, model="synthetic-base-12")) == "synthetic-base-12-s128-edge16"
 
 
 def test_whatever_changes_a_run_changes_its_name(tmp_path):
@@ -76,6 +93,19 @@ def test_whatever_changes_a_run_changes_its_name(tmp_path):
         return run_name(options, read_texts(options))
 
     names = [name(change) for change in changes]
+    whole = (
+        {},
+        {"recipe": "a16"},
+        {"packing": "data"},
+        {"packing": "static"},
+        {"text": first},
+        {"text": first, "pairs": True},
+    )
+    for change in whole:
+        options = replace(WHOLE, **change)
+        names.append(run_name(options, read_texts(options)))
+    names.append(run_name(replace(WHOLE, text=Path("-")), ["One sentence."]))
+    assert names[-1].startswith("minilm-s128-edge16-stdin-")
     first.write_text("One sentence.\nAnd one more.")
     names.append(name({"text": first}))
     assert len(set(names)) == len(names)

@@ -10,14 +10,8 @@ from rich.console import Console
 from bertha.compiler.program import Command, Work
 from bertha.rtl.isa import Opcode
 from bertha.sim.memory import Trace
-from bertha.sim.report import (
-    Operation,
-    RunReport,
-    describe_difference,
-    operations,
-    print_report,
-    write_report,
-)
+from bertha.sim.report import Operation, RunReport, describe_difference, operations, write_report
+from bertha.sim.tables import print_report
 
 COMMANDS = [
     Command(opcode=Opcode.LOAD, fields={}, name="layer0.weights.query.panel0", dram_bytes=64),
@@ -91,6 +85,9 @@ def report(**changes):
             }
         ],
         ops=operations(COMMANDS, TRACE),
+        useful_utilization=0.125,
+        input_operand="host",
+        sentences=[{"text": "a sentence", "tokens": 8, "embedding_cosine": None}],
         **changes,
     )
 
@@ -138,7 +135,7 @@ def test_commands_of_one_name_are_one_operation():
 
 def test_macs_of_padding_tokens_do_not_count():
     """Of 8 tokens the first 6 are real: 5 and 1 as rows, 4 rows and 3 keys."""
-    found = operations(COMMANDS, TRACE, np.arange(8) < 6)
+    found = operations(COMMANDS, TRACE, np.array([(0, 6)] * 6 + [(0, 0)] * 2))
     assert [item.macs for item in found] == [0, 100 + 20, 2 * 4 * 3]
 
 
@@ -152,7 +149,9 @@ def test_padding_and_truncation_are_told():
     assert "9.00 % of 16 MACs a cycle by real tokens, 12.50 % with padding" in text
     assert "no padding; the text was truncated to 8 tokens" in printed(replace(report(), truncated=1))
     one = report()
-    several = replace(one, sequences=2 * one.sequences, tokens=12, padding=4, truncated=2)
+    several = replace(
+        one, sequences=2 * one.sequences, sentences=2 * one.sentences, tokens=12, padding=4, truncated=2
+    )
     assert "12 real of 16, 4 are padding; 2 of 2 sequences truncated to 8 tokens" in printed(several)
     several = replace(several, tokens=15, padding=1, truncated=1, seq=1)
     assert "15 real of 16, 1 is padding; 1 of 2 sequences truncated to 1 token\n" in printed(several)

@@ -8,7 +8,7 @@ from bertha.compiler.compile import compile_layer
 from bertha.compiler.layout.records import column_records
 from bertha.compiler.program import Command, Program
 from bertha.rtl.config import preset
-from bertha.rtl.isa import Opcode, Statistics, Table, semaphore
+from bertha.rtl.isa import Opcode, Statistics, Table, Wide, semaphore
 from tests.compiler.layers import random_layer
 
 TINY = preset("tiny4")
@@ -87,6 +87,8 @@ def test_stores_stay_in_what_is_declared(scratch, message):
         ({"statistics": 3}, "statistics must be NONE, MAX or MOMENTS, not 3"),
         ({"out16": 1, "residue": 1, "params": 1}, "residue must go with int8 results"),
         ({"residue": 1}, "residue must go with column records"),
+        ({"wide": 3}, "wide must be NONE, A or B, not 3"),
+        ({"out16": 1, "out_wide": 1}, "out_wide must go without out16"),
         ({"wait1_each": 1}, "wait1_each must go with wait1"),
         ({"post0_each": 1}, "post0_each must go with post0"),
         ({"post1_each": 1}, "post1_each must go with post1"),
@@ -119,6 +121,7 @@ def test_gemm_fields(fields, message):
         ((Opcode.SOFTMAX, {"words": 4098}), "words must be even, from 2 to 4096, not 4098"),
         ((Opcode.LAYERNORM, {"words": 2}), "write8 or write16 must be set, not neither"),
         ((Opcode.LAYERNORM, {"words": 2, "write16": 1, "residue": 1}), "residue must go with write8"),
+        ((Opcode.LAYERNORM, {"words": 2, "write16": 1, "wide": 1}), "wide must go with write8"),
     ],
 )
 def test_single_commands(command, message):
@@ -130,12 +133,17 @@ def test_single_commands(command, message):
     [
         (gemm(**WAIT, statistics=Statistics.MAX), "written before, not statistics 0"),
         (gemm(**WAIT, row_factor=1), "written before, not factors 0"),
+        (gemm(**WAIT, ranges=1), "written before, not ranges 0"),
         (gemm(**WAIT, piecewise=1), "written before, not tables 1"),
+        (gemm(**WAIT, wide=1, low_offset=62), "written before, not scratchpad 64"),
+        (gemm(**WAIT, wide=2, low_offset=54), "written before, not scratchpad 64"),
+        (gemm(**WAIT, out_wide=1, residue_addr=8191), "must stay inside the scratchpad's 8192 lines"),
         (
             gemm(**WAIT, statistics=Statistics.MAX, statistics_init=1, slot=15, slot_step=1, count=2),
             "must stay inside the 16 statistics, not touch 16 to 16",
         ),
         ((Opcode.FACTORS, {**WAIT, "slot": 16}), "must stay inside the 16 factors, not touch 16 to 16"),
+        ((Opcode.RANGES, {**WAIT, "slot": 16}), "must stay inside the 16 ranges, not touch 16 to 16"),
         ((Opcode.SOFTMAX, {**WAIT, "words": 2, "dst8_addr": 99}), "written before, not statistics 0"),
     ],
 )
@@ -323,6 +331,25 @@ def test_accumulators_keep_their_range():
         content = bytes([0x80]) * 96 + column_records(4, bias=bias)
         content += bytes(ROOM - len(content))
         commands = [LOADED, gemm(**WAIT, b_addr=8, params=1, param_addr=12)]
+        if fine:
+            check(program(*commands, content=content))
+        else:
+            message = rf"must keep accumulator and bias below 2\*\*31, they can reach {2**31}"
+            refuse(message, *commands, content=content)
+
+
+@pytest.mark.parametrize("wide", [Wide.A, Wide.B])
+@pytest.mark.parametrize("low", [0x80, 0])
+def test_accumulators_of_wide_operands_keep_their_range(wide, low):
+    """16 times the bound of the high plane and a sixteenth of the low one's, rounded up."""
+    products = 8 * 128 * 128
+    bound = 16 * products + (products // 16 if low else 0)
+    planes = bytes([0x80]) * 32 + bytes([low]) * 32
+    for bias, fine in ((2**31 - 1 - bound, True), (2**31 - bound, False)):
+        content = planes + bytes([0x80]) * 32 + column_records(4, bias=bias)
+        content += bytes(ROOM - len(content))
+        places = {"a_addr": 0, "b_addr": 8} if wide == Wide.A else {"a_addr": 8, "b_addr": 0}
+        commands = [LOADED, gemm(**WAIT, **places, wide=wide, low_offset=4, params=1, param_addr=12)]
         if fine:
             check(program(*commands, content=content))
         else:

@@ -108,7 +108,7 @@ def random_command(chance):
     """A command that is legal by itself, on a few lines that many others use too."""
     line = chance.randrange(0, LINES - 24)
     other = chance.randrange(0, LINES - 24)
-    kind = chance.choice(["load", "store", "gemm", "gemm", "softmax", "factors"])
+    kind = chance.choice(["load", "store", "gemm", "gemm", "softmax", "factors", "ranges"])
     if kind in ("load", "store"):
         opcode = Opcode.LOAD if kind == "load" else Opcode.STORE
         address = 8 * chance.randrange(0, 200)
@@ -120,6 +120,8 @@ def random_command(chance):
         return Opcode.SOFTMAX, {"src_addr": line, "dst8_addr": other, "words": 2, "slot": slot}
     if kind == "factors":
         return Opcode.FACTORS, {"src_addr": line, "slot": chance.randrange(4)}
+    if kind == "ranges":
+        return Opcode.RANGES, {"src_addr": line, "slot": chance.randrange(4)}
     count = chance.randint(1, 3)
     operand = chance.randrange(0, LINES - 12)
     clear = line + 4 * count + 4
@@ -137,6 +139,11 @@ def random_command(chance):
         mult=1,
         shift=chance.randint(0, 8),
         row_factor=chance.randint(0, 1),
+        ranges=chance.randint(0, 1),
+        first_key=chance.choice([0, 100, 65530]),
+        key_step=chance.choice([4, 65532]),
+        wide=chance.randint(0, 2),
+        low_offset=2,
         statistics=Statistics.MAX,
         statistics_init=chance.randint(0, 1),
         slot=chance.randrange(2),
@@ -152,6 +159,7 @@ def test_random_programs_keep_their_meaning(seed):
     preparation = [
         load(0, LINES),
         *[(Opcode.FACTORS, {"src_addr": 0, "slot": slot}) for slot in range(4)],
+        *[(Opcode.RANGES, {"src_addr": 0, "slot": slot}) for slot in range(4)],
         (Opcode.TABLE, {"src_addr": 0}),
         gemm(c_addr=96, statistics=Statistics.MAX, statistics_init=1, slot_step=1, count=4, out16=1),
     ]
