@@ -10,14 +10,14 @@ options = $(call option,MODEL,model) $(call option,LAYER,layer) $(preset) \
   $(if $(or $(TOKENS),$(SEQ)),--seq '$(or $(TOKENS),$(SEQ))') \
   $(call option,LATENCY,latency) $(call option,BANDWIDTH,bandwidth) $(call option,DUPLICATES,duplicates) \
   $(if $(or $(TEXT),$(INPUT)),--text '$(or $(TEXT),$(INPUT))') $(if $(filter-out 0,$(WAVES)),--waves)
-whole = $(call option,RECIPE,recipe) $(call option,PACKING,packing)
+whole = $(call option,RECIPE,recipe) $(call option,PACKING,packing) $(if $(filter-out 0,$(PAIRS)),--pairs)
 
-.PHONY: help environment setup sim test test-long verilog bench-sim fpga-report scalesim lint clean
+.PHONY: help environment setup sim test test-long accuracy verilog bench-sim fpga-report scalesim lint clean
 .DEFAULT_GOAL := help
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1 	/p' $(MAKEFILE_LIST) | expand -t 22
-	@echo '  Variables of sim and bench-sim: MODEL= LAYER= TOKENS= (or SEQ=) PRESET= TEXT= (or INPUT=) LATENCY= BANDWIDTH=; of sim RECIPE= PACKING= WAVES=1; with LAYER= DUPLICATES='
+	@echo '  Variables of sim and bench-sim: MODEL= LAYER= TOKENS= (or SEQ=) PRESET= TEXT= (or INPUT=) LATENCY= BANDWIDTH=; of sim RECIPE= PACKING= PAIRS=1 WAVES=1; with LAYER= DUPLICATES='
 
 setup: environment ## install everything into .venv (every target does so first)
 
@@ -30,6 +30,9 @@ test: environment ## run all tests (ARGS= are pytest's)
 test-long: environment ## run 10,000 random programs and 150 random models on the simulated chip (ARGS='--seed N')
 	@$(RUN) -m tests.fuzz --programs 10000 $(ARGS)
 	@$(RUN) -m tests.sim.random_models --draws 150 $(ARGS)
+
+accuracy: environment ## measure whole models beside PyTorch: embeddings, tasks (MODEL=, TASKS=folders, ARGS=)
+	@$(RUN) -m bertha accuracy $(call option,MODEL,model) $(if $(TASKS),--tasks $(TASKS)) $(ARGS)
 
 verilog: environment ## write the accelerator's Verilog, manifest and C header (PRESET=)
 	@$(RUN) -m bertha verilog $(preset)

@@ -19,7 +19,7 @@ COMMANDS = {
     "compile": "compile a model: keep it in a file, print the program or what it will cost",
     "run": "run a compiled model on texts: embeddings, hidden states or labels",
     "info": "show what is in a compiled model",
-    "accuracy": "errors of each unit, and accuracy of layers against PyTorch",
+    "accuracy": "whole models beside PyTorch: embeddings by recipe, tasks, cost; or single layers and units",
     "verilog": "write the accelerator's Verilog, manifest and C header",
     "fpga": "resources and clock of the accelerator on an FPGA",
     "scalesim": "cycles of the layers' matrix products according to SCALE-Sim",

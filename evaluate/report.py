@@ -1,6 +1,7 @@
 """What an evaluation found, as tables to read and as JSON."""
 
 import json
+import math
 import os
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -33,7 +34,7 @@ class RecipeResult:
             **asdict(self.cost),
             "short": asdict(agreement.short) if agreement.short else None,
             "domains": {name: asdict(figures) for name, figures in agreement.domains.items()},
-            "snr_db": agreement.snr_db,
+            "snr_db": [value if math.isfinite(value) else None for value in agreement.snr_db],
             "saturations": agreement.saturations,
             "saturated_share": agreement.saturated_share,
             "cosines": agreement.cosines,

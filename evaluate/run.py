@@ -64,20 +64,25 @@ def evaluate(options=None, console=None, folder=None) -> Evaluation:
         embedders.append(embedder)
     _print(console, corpus_tables(evaluation))
     store = EmbeddingStore(folder / "accuracy" / "embeddings")
-    for task in tasks:
-        evaluation.tasks += _results(task, encoder, embedders, store, options, stages)
+    for task, texts in tasks:
+        evaluation.tasks += _results(task, texts, embedders, store, options, stages)
     _print(console, task_tables(evaluation))
     return evaluation
 
 
 def _tasks(encoder, options):
-    """The tasks, at most as large as the options say."""
+    """The tasks, at most as large as the options say, each with the sentences that it needs embeddings of."""
     if not options.tasks:
         return []
     found = film_review_tasks() if encoder.trained else []
     names = {task.name for task in found}
     found += [task for task in read_tasks(options.folders) if task.name not in names]
-    return [task.limited(**options.rows(task.name), seed=options.seed) for task in found]
+    tasks = [task.limited(**options.rows(task.name), seed=options.seed) for task in found]
+    return [(task, _trimmed(encoder, task_texts(task), options)) for task in tasks]
+
+
+def _trimmed(encoder, texts, options):
+    return [text.trim(sentence) for sentence in text.tokenize(encoder, texts, options.tokens)]
 
 
 def _corpus(encoder, options):
@@ -94,14 +99,11 @@ def _corpus(encoder, options):
     if options.sentences is not None and options.sentences < len(texts):
         chosen = random.Random(f"corpus {options.seed}").sample(range(len(texts)), options.sentences)
         texts = [texts[index] for index in sorted(chosen)]
-    sentences = text.tokenize(encoder, [item.text for item in texts], options.tokens)
-    return [text.trim(sentence) for sentence in sentences], [item.domain for item in texts]
+    return _trimmed(encoder, [item.text for item in texts], options), [item.domain for item in texts]
 
 
-def _results(task, encoder, embedders, store, options, stages):
+def _results(task, sentences, embedders, store, options, stages):
     """A task's results; of film reviews' sentences also the neighbours."""
-    texts = task_texts(task)
-    sentences = [text.trim(sentence) for sentence in text.tokenize(encoder, texts, options.tokens)]
     vectors = {}
     for embedder in embedders:
         name = f"{task.name}: {len(sentences)} texts, {embedder.name}"

@@ -127,7 +127,7 @@ def read_task(folder) -> Task:
     A file's columns are told by its header (GLUE's names), by that of another file in the folder, or else by
     their number: two are a label and a text, three are two texts and a score, four are CoLA's. `train` is the
     file to train with; `test`, `dev` or `validation` (the first that has labels) the one to test with. Where one
-    of them isn't there, a third of all rows is drawn to test with.
+    of them isn't there, a third of all rows is drawn to test with; all, if it's about similarity.
 
     Raises
     ------
@@ -154,7 +154,10 @@ def _task(folder, parts):
         parts = {name: [(texts, float(label)) for texts, label in rows] for name, rows in parts.items()}
     train = next((parts[name] for name in TRAIN if name in parts), None)
     test = next((parts[name] for name in TEST if name in parts), None)
-    if train is None or test is None:
+    if similarity:  # nothing is trained
+        rows = test or [row for rows in parts.values() for row in rows]
+        divided = {"train": _as_part(train or []), "test": _as_part(rows)}
+    elif train is None or test is None:
         divided = _divided([row for rows in parts.values() for row in rows])
     else:
         divided = {"train": _as_part(train), "test": _as_part(test)}

@@ -43,6 +43,9 @@ LOWEST_PRE_ACTIVATION = -12.0
 LARGEST_GAIN = 12
 """Of a wide context: 2**12 times finer than V is finer than anything in it."""
 
+RANDOM_LENGTH = 128
+"""Longest calibration sequence of random tokens."""
+
 SHORTEST, SHORT = 12, 48
 """Reviews of more than `SHORT` tokens are cut to lengths from `SHORTEST` on."""
 
@@ -130,7 +133,9 @@ def calibration_sentences(encoder, settings=None) -> list[text.Sentence]:
     """
     settings = settings or Settings()
     if encoder.tokenizer_file is None and not encoder.trained:
-        return text.random_sentences(encoder, settings.calibration, settings.length, settings.seed)
+        return text.random_sentences(
+            encoder, settings.calibration, min(settings.length, RANDOM_LENGTH), settings.seed
+        )
     longest = min(settings.length, encoder.config.max_position_embeddings)
     if settings.texts is not None:
         return [text.trim(sentence) for sentence in text.tokenize(encoder, list(settings.texts), longest)]
@@ -455,7 +460,7 @@ def _floored(values):
 def _value_scales(weights, trace, operands):
     """V's scale a dimension, context's gain a head, and which context features are duplicated."""
     heads, duplicates = weights.heads, operands.duplicates.output
-    value_peak = np.abs(trace.value - weights.value_bias).max(axis=0) * scaling.UNSEEN
+    value_peak = scaling.worthwhile_peak(trace.value - weights.value_bias)
     value_peak = np.where(weights.value.any(axis=1) & (value_peak > 0), value_peak, 1.0)
     context = trace.context - weights.value_bias
     context_peak = np.abs(context).max(axis=0) * scaling.HEADROOM

@@ -24,8 +24,13 @@ SHARES = (0, 1 / 32, 1 / 12)
 TOKENS = 300
 """About as many calibration tokens are what an operand's rounding is judged on."""
 
-RUINOUS = 1e-3
-"""Loss of cosine by one operand, above which it is wide whatever that costs: an outlier channel."""
+OUTLIER = 6.0
+"""An operand is wide, whatever that costs, if a channel is that much louder than all others together: int8 would
+round it as coarsely as the others are loud (see `sensitivity.operand_errors`)."""
+
+
+STREAMED = np.array([name in ("projections", "intermediate") for name in OPERANDS])
+"""Operands that a LayerNorm makes: a loud neuron is loud for few tokens, a loud channel for all."""
 
 
 def plan_operands(encoder, recipe, sentences) -> list[Operands]:
@@ -50,17 +55,21 @@ def plan_operands(encoder, recipe, sentences) -> list[Operands]:
         return [Operands()] * encoder.layers
     if recipe == "a16":
         return [Operands(wide=frozenset(OPERANDS))] * encoder.layers
-    errors = operand_errors(encoder, _some(sentences), SHARES)
-    return choose(errors, _costs(encoder), _channels(encoder), BUDGETS[recipe])
+    errors, outliers = operand_errors(encoder, _some(sentences), SHARES)
+    return choose(
+        errors, (outliers > OUTLIER) & STREAMED, _costs(encoder), _channels(encoder), BUDGETS[recipe]
+    )
 
 
-def choose(errors, costs, channels, budget) -> list[Operands]:
+def choose(errors, needed, costs, channels, budget) -> list[Operands]:
     """The plan with the smallest sum of errors that a greedy search finds.
 
     Parameters
     ----------
     errors : float [layers, operands, shares]
         Error of each operand by the share of its channels that is duplicated (`SHARES`); wide ones have none.
+    needed : bool [layers, operands]
+        Operands that are wide outside of the budget.
     costs : float [operands]
         Extra cycles of all linear layers that one layer's wide operand costs, as a part of the whole.
     channels : int [operands]
@@ -70,8 +79,7 @@ def choose(errors, costs, channels, budget) -> list[Operands]:
     levels = np.array([*SHARES, 1.0])  # a wide operand costs its cycles once more
     errors = np.concatenate([errors, np.zeros((layers, operands, 1))], axis=2)
     chosen = np.zeros((layers, operands), dtype=int)
-    ruinous = errors[:, :, :-1].min(axis=2) > RUINOUS
-    chosen[ruinous] = len(SHARES)
+    chosen[needed] = len(SHARES)
     spent = 0.0
     while True:
         best = (0.0, None)

@@ -22,7 +22,7 @@ BATCH = 16
 PROBES = 6
 
 
-def operand_errors(encoder, sentences, shares, seed=0) -> np.ndarray:
+def operand_errors(encoder, sentences, shares, seed=0) -> tuple[np.ndarray, np.ndarray]:
     """1 minus the mean cosine of embeddings (means over tokens) that int8 in one operand alone costs.
 
     Parameters
@@ -37,30 +37,54 @@ def operand_errors(encoder, sentences, shares, seed=0) -> np.ndarray:
 
     Returns
     -------
-    float64 [layers, operands, shares], in the order of `OPERANDS`
+    errors : float64 [layers, operands, shares], in the order of `OPERANDS`
+    outliers : float64 [layers, operands]
+        What the operand's loudest channel contributes to the linear layer at its peak, over what all others do
+        together (root mean square).
     """
     ordered = sorted(sentences, key=lambda sentence: sentence.tokens)
     gradients = _gradients(encoder, ordered, np.random.default_rng(seed))
     result = np.zeros((encoder.layers, len(OPERANDS), len(shares)))
+    outliers = np.zeros(result.shape[:2])
     for index, trace in enumerate(floating.trace_layers(encoder, ordered)):
         weights = floating.layer_weights(encoder, index)
         starts = np.cumsum([0, *trace.lengths[:-1]])
         for place, name in enumerate(OPERANDS):
+            outliers[index, place] = _outlier(weights, _values(trace, name), name)
             for column, share in enumerate(shares):
                 error = _rounding_error(weights, trace, name, share)
                 moved = np.einsum("ptc,tc->tp", gradients[index, name], error)
                 result[index, place, column] = np.mean(np.square(np.add.reduceat(moved, starts))) / 2
-    return result
+    return result, outliers
 
 
-def _rounding_error(weights, trace, name, share):
-    """What int8 does to an operand, float32 [tokens, channels], without the mean, which a bias takes up."""
-    values = {
+def _values(trace, name):
+    """What an operand is in float, [tokens, channels]."""
+    return {
         "projections": trace.inputs,
         "output": trace.context,
         "intermediate": trace.attention_out,
         "down": trace.activated,
     }[name]
+
+
+def _outlier(weights, values, name):
+    """See `operand_errors`. A constant contributes nothing: a bias takes it up."""
+    if name == "projections":
+        weight = np.concatenate([weights.query, weights.key, weights.value])
+    else:
+        weight = getattr(weights, name)
+    reach = np.square(weight).sum(axis=0)
+    power = values.var(axis=0, dtype=np.float64) * reach
+    peak = np.square(values).max(axis=0).astype(np.float64) * reach
+    loudest = np.argmax(peak)
+    rest = power.sum() - power[loudest]
+    return float(np.sqrt(peak[loudest] / rest)) if rest > 0 else 0.0
+
+
+def _rounding_error(weights, trace, name, share):
+    """What int8 does to an operand, float32 [tokens, channels], without the mean, which a bias takes up."""
+    values = _values(trace, name)
     operands = Operands(duplicates=Duplicates(**{name: int(share * values.shape[1])}))
     scales, zero = operand_scales(weights, trace, name, operands)
     reach = np.where(scales.residue, scaling.REACH, 127)

@@ -92,10 +92,13 @@ class ModelOptions(RunOptions):
     packing : str or None
         "static": a program for every packing, which leaves out of attention what no sentence needs. "data": one
         program for all packings. By default static, unless there are more packings than a few.
+    pairs : bool
+        Whether each line of the text is a pair of sentences with a tab between them.
     """
 
     recipe: str = "w8a8-split"
     packing: str | None = None
+    pairs: bool = False
 
 
 def is_stdin(text) -> bool:
@@ -122,6 +125,8 @@ def check_options(options) -> None:
     else:
         _check_choice("recipe", options.recipe, RECIPES)
         _check_choice("packing", options.packing, (*PACKINGS, None))
+        if options.pairs and not options.text:
+            raise UserError("pairs need a text, a pair a line")
     check_memory(options.latency, options.bandwidth)
 
 
@@ -173,6 +178,7 @@ def run_name(options, texts=None) -> str:
     if not single:
         parts.append(options.recipe if options.recipe != ModelOptions.recipe else "")
         parts.append(options.packing or "")
+        parts.append("pairs" if options.pairs else "")
     if options.latency != RunOptions.latency:
         parts.append(f"latency{options.latency}")
     if options.bandwidth is not None:

@@ -119,6 +119,8 @@ def prepare_model(options, texts=None, *, notify) -> PreparedModel:
     config = preset(options.preset)
     notify(f"loading {options.model}")
     encoder = load_model(options.model)
+    if options.pairs:
+        texts = [_pair(line) for line in texts]
     sentences = model_sentences(encoder, options.seq, texts)
     notify(f"quantising the model ({options.recipe}), unless it has been kept")
     model = cached_model(encoder, options.recipe, folder=BUILD / "quantized", notify=notify)
@@ -169,6 +171,13 @@ def model_sentences(encoder, longest, texts=None) -> list[Sentence]:
         sentences.append(Sentence("", whole.ids[place], whole.mask[place]))
         start = stop
     return sentences
+
+
+def _pair(line):
+    parts = tuple(part.strip() for part in line.split("\t"))
+    if len(parts) != 2 or not all(parts):
+        raise UserError(f"a pair must be two sentences with one tab between them, not {line[:40]!r}")
+    return parts
 
 
 def plan_runs(

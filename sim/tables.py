@@ -174,8 +174,10 @@ def _utilisation(report):
     peak = f"of {report.array_n**2} MACs a cycle"
     useful, padded = 100 * report.utilization, 100 * report.padded_utilization
     if report.whole_model:
+        busy = 100 * report.engine_busy["gemm"] / report.cycles
         return (
-            f"{useful:.2f} % {peak} useful (each sentence's own), {padded:.2f} % with padding and masked keys"
+            f"{useful:.2f} % {peak} useful (each sentence's own), {padded:.2f} % with padding and masked keys; "
+            f"array {busy:.2f} % busy"
         )
     if report.padding:
         return f"{useful:.2f} % {peak} by real tokens, {padded:.2f} % with padding"

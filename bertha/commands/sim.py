@@ -33,6 +33,9 @@ def add_arguments(parser) -> None:
         help="of a whole model: static, a program for each packing, or data, one program for all of them "
         "(default: static for up to 4 packings)",
     )
+    parser.add_argument(
+        "--pairs", action="store_true", help="each line of the text is two sentences with a tab between them"
+    )
     parser.add_argument("--waves", action="store_true", help="write waves (FST)")
 
 
@@ -91,7 +94,9 @@ def model_options(options) -> "ModelOptions":
 
     given = {"recipe": options.recipe, "packing": options.packing}
     return ModelOptions(
-        **_run_options(options), **{name: value for name, value in given.items() if value is not None}
+        **_run_options(options),
+        pairs=options.pairs,
+        **{name: value for name, value in given.items() if value is not None},
     )
 
 
@@ -115,7 +120,7 @@ def run(options) -> int:
         _refuse(options, ["duplicates"], "needs --layer: a whole model's recipe chooses them")
         report = run_model(model_options(options), table_console())
     else:
-        _refuse(options, ["recipe", "packing"], "is for a whole model, not for --layer")
+        _refuse(options, ["recipe", "packing", "pairs"], "is for a whole model, not for --layer")
         report = run_layer(layer_options(options), table_console())
     if not report.bit_exact:
         print(f"the result differs from the integer model: {report.first_difference}", file=sys.stderr)
@@ -125,5 +130,5 @@ def run(options) -> int:
 
 def _refuse(options, names, rule):
     for name in names:
-        if getattr(options, name) is not None:
+        if getattr(options, name) not in (None, False):
             raise UserError(f"--{name} {rule}")

@@ -86,6 +86,8 @@ def test_similarity(tmp_path):
     rows = '"one, two",three,2.5\nfour,five,1\n'
     task = read_task(folder(tmp_path / "csv", **{"stsb-en-train_csv": rows, "stsb-en-test_csv": rows}))
     assert task.similarity and task.test == Part((("one, two", "three"), ("four", "five")), (2.5, 1.0))
+    alone = read_task(folder(tmp_path / "alone", some_csv=rows))
+    assert alone.test == task.test and not alone.train.texts
     glue = "index\tsentence1\tsentence2\tscore\n0\ta\tb\t2.500\n1\tc\td\t5.000\n"
     task = read_task(folder(tmp_path / "tsv", train_tsv=glue, dev_tsv=glue))
     assert task.similarity and task.classes == () and task.test.labels == (2.5, 5.0)

@@ -84,6 +84,8 @@ def test_options(refused, arguments, message):
         (["--recipe", "w4a4"], "recipe must be one of w8a8, w8a8-split, mixed, a16, not 'w4a4'"),
         (["--packing", "tight"], "packing must be one of static, data, not 'tight'"),
         (["--duplicates", "4,0,4,4"], "--duplicates needs --layer: a whole model's recipe chooses them"),
+        (["--pairs"], "pairs need a text, a pair a line"),
+        (["--layer", "0", "--pairs"], "--pairs is for a whole model, not for --layer"),
         (["--layer", "0", "--recipe", "a16"], "--recipe is for a whole model, not for --layer"),
         (["--layer", "0", "--packing", "data"], "--packing is for a whole model, not for --layer"),
     ],
@@ -171,6 +173,14 @@ def test_text_for_a_model_without_tokenizer(refused, tmp_path):
     file = tmp_path / "text.txt"
     file.write_text("A sentence.")
     assert "tokenizer.json" in refused("sim", "--model", "reduced", "--text", str(file))
+
+
+@pytest.mark.parametrize("line", ["One sentence.", "One.\tTwo.\tThree.", "One.\t "])
+def test_bad_pairs(refused, tmp_path, line):
+    file = tmp_path / "pairs.txt"
+    file.write_text(f"A premise.\tA conclusion.\n{line}\n")
+    message = "a pair must be two sentences with one tab between them, not"
+    assert message in refused("sim", "--pairs", "--text", str(file))
 
 
 def test_help(capsys):

@@ -93,7 +93,14 @@ def test_whatever_changes_a_run_changes_its_name(tmp_path):
         return run_name(options, read_texts(options))
 
     names = [name(change) for change in changes]
-    whole = ({}, {"recipe": "a16"}, {"packing": "data"}, {"packing": "static"}, {"text": first})
+    whole = (
+        {},
+        {"recipe": "a16"},
+        {"packing": "data"},
+        {"packing": "static"},
+        {"text": first},
+        {"text": first, "pairs": True},
+    )
     for change in whole:
         options = replace(WHOLE, **change)
         names.append(run_name(options, read_texts(options)))
