@@ -25,6 +25,9 @@ COUNT_BITS = 10
 most what both queues and the writer hold, and ahead by those of less than `QUEUE_DEPTH` tiles that
 wait until its post is taken, up to 32 lines each: less than half of the range."""
 
+ORDER_BITS = 6
+"""Of the modulo number of a line's tile: the queues' heads are less than half of the range apart."""
+
 
 class Packer(wiring.Component):
     """Writes a tile's words from `addr` and its residue words, or low plane, from `residue_addr`.
@@ -81,7 +84,9 @@ class Packer(wiring.Component):
         finished_shape = data.StructLayout({"post1": semaphore_layout, "count": COUNT_BITS})
         m.submodules.finished = finished = Queue(finished_shape, QUEUE_DEPTH)
 
-        is_last = Signal()
+        is_last, number = Signal(), Signal(ORDER_BITS)
+        m.d.sync += number.eq(number + is_last)
+        queued = data.StructLayout({"line": line_write(config), "tile": ORDER_BITS})
         m.d.comb += [is_last.eq(self.valid & self.final), self.tile.ready.eq(is_last)]
         queues, completed = [], []
         residue_word = self.word[config.line_bits // 2 :]
@@ -90,7 +95,7 @@ class Packer(wiring.Component):
             ("residue", tile.residue_addr, residue_word, self.flagged, 0),
         ):
             m.submodules[f"{name}_panel"] = panel = PanelPacker(config, lines=config.array_n)
-            m.submodules[f"{name}_lines"] = lines = Queue(line_write(config), QUEUE_DEPTH)
+            m.submodules[f"{name}_lines"] = lines = Queue(queued, QUEUE_DEPTH)
             completed.append(panel.complete & self.valid)
             m.d.comb += [
                 panel.base.eq(base),
@@ -100,19 +105,24 @@ class Packer(wiring.Component):
                 panel.final.eq(self.final),
                 panel.enable.eq(self.valid),
                 lines.i.valid.eq(completed[-1]),
-                lines.i.payload.addr.eq(panel.addr),
-                lines.i.payload.data.eq(panel.line),
-                lines.i.payload.index.eq(tile.index),
+                lines.i.payload.line.addr.eq(panel.addr),
+                lines.i.payload.line.data.eq(panel.line),
+                lines.i.payload.line.index.eq(tile.index),
+                lines.i.payload.tile.eq(number),
             ]
             queues.append(lines)
         results, residues = queues
 
-        # One line a cycle leaves, results first.
+        # One line a cycle leaves, a tile's results first; but residues don't wait for the next tile's results, which
+        # would be counted as theirs.
+        apart, residue_first = Signal(ORDER_BITS), Signal()
         m.d.comb += [
+            apart.eq(residues.o.payload.tile - results.o.payload.tile),
+            residue_first.eq(residues.o.valid & (~results.o.valid | apart[-1])),
             writer.i.valid.eq(results.o.valid | residues.o.valid),
-            writer.i.payload.eq(Mux(results.o.valid, results.o.payload, residues.o.payload)),
-            residues.o.ready.eq(writer.i.ready & ~results.o.valid),
-            results.o.ready.eq(writer.i.ready),
+            writer.i.payload.eq(Mux(residue_first, residues.o.payload.line, results.o.payload.line)),
+            residues.o.ready.eq(writer.i.ready & residue_first),
+            results.o.ready.eq(writer.i.ready & ~residue_first),
         ]
 
         # Every word can put one payload into each of the three queues.
