@@ -123,7 +123,7 @@ def illegal_commands():
     for opcode in Opcode:
         reserved = [bit for bit in range(8, 512) if reserved_mask(opcode) >> bit & 1]
         yield from (with_bit(encode(opcode), bit) for bit in rng.sample(reserved, 2))
-    yield from (bytes([code]) + bytes(63) for code in (0x00, 0x02, 0x11, 0x2E, 0x45, 0x50, 0xFF))
+    yield from (bytes([code]) + bytes(63) for code in (0x00, 0x02, 0x11, 0x2E, 0x46, 0x50, 0xFF))
     for name in ("wait0", "wait1", "post0", "post1"):
         yield encode(Opcode.GEMM, **{name: 1 << 15 | 3 << 8})
         yield encode(Opcode.LOAD, **{name: semaphore(NARROW.semaphores)})
