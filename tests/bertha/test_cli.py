@@ -63,7 +63,7 @@ def test_a_signal_ends_the_simulation_too(number, code, sentence):
     folder.mkdir(parents=True)
     (folder / "report.json").write_text("an old report")
     build(preset("tiny4"))
-    process = start("sim", *LAYER, "--latency", str(latency))
+    process = start("sim", *LAYER, "--layer", "0", "--latency", str(latency))
     try:
         assert wait_until(lambda: (folder / "progress").exists() or process.poll() is not None)
         assert running_in(folder)
