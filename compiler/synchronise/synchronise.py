@@ -32,7 +32,6 @@ _ADDRESS_STRIDES = {
     "residual_addr": "residual_stride",
     "param_addr": "param_stride",
     "slot": "slot_step",
-    "first_key": "key_step",
 }
 
 
