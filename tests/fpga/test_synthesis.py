@@ -66,14 +66,11 @@ def test_products_take_dsps_and_banks_take_block_ram(folder):
     column, bank, harness = counts["column"], counts["bank"], counts["(harness)"]
     assert (column["dsp"], column["block_ram"]) == (ROWS, 0)
     assert (bank["dsp"], bank["block_ram"], bank["ff"], bank["lut_ram"]) == (0, 1, 0, 0)
-    # A and step, B, the step of the products, done, and each row's product and accumulator.
-    product_bits = 16
-    step_bits, product_step_bits = 4, 3
-    assert column["ff"] == (
-        8 * ROWS + step_bits + 8 + product_step_bits + 1 + ROWS * (product_bits + ACCUMULATOR_BITS)
-    )
+    # A and step, B, the step of the products and the last one, done, and each row's product and accumulator.
+    product_bits, step_bits = 16, 6
+    assert column["ff"] == (8 * ROWS + 3 * step_bits + 8 + 1 + ROWS * (product_bits + ACCUMULATOR_BITS))
     inputs = (step_bits + 8 * ROWS + 8) + (2 + 10 + LINE_BITS)
-    outputs = (step_bits + 8 * ROWS + ACCUMULATOR_BITS * ROWS + 1) + LINE_BITS
+    outputs = (2 * step_bits + 8 * ROWS + ACCUMULATOR_BITS * ROWS + 1) + LINE_BITS
     assert harness["ff"] == inputs + 2 * outputs + 1
     used = totals(counts)
     assert (used["MULT18X18D"], used["DP16KD"]) == (ROWS, 1)
