@@ -83,9 +83,9 @@ SMALL = Config(array_n=4, scratchpad_bytes=8192, scratchpad_banks=4, row_slots=1
     ("seq", "duplicates", "kinds"),
     [
         (31, (0, 0, 0, 0), {"scores"}),
-        (41, (2, 3, 1, 2), {"scores", "context"}),
-        (41, (0, 0, 0, 0), {"scores", "context", "blocks", "residual ahead"}),
-        (51, (2, 3, 1, 2), {"scores", "context", "blocks"}),
+        (33, (2, 3, 1, 2), {"scores", "context"}),
+        (41, (0, 0, 0, 0), {"scores", "operands", "context", "blocks", "residual ahead"}),
+        (51, (2, 3, 1, 2), {"scores", "operands", "context", "blocks"}),
     ],
 )
 def test_plans_for_a_small_scratchpad(monkeypatch, seq, duplicates, kinds):
@@ -97,9 +97,10 @@ def test_plans_for_a_small_scratchpad(monkeypatch, seq, duplicates, kinds):
         kind
         for kind, found in (
             ("scores", len(plan.attention_blocks) > 1),
-            ("context", plan.spill),
+            ("operands", len(plan.x_blocks) > 1),
+            ("context", plan.choice.spill),
             ("blocks", len(plan.blocks) > 1),
-            ("residual ahead", plan.residual_sets > 1),
+            ("residual ahead", plan.choice.residual_sets > 1),
         )
         if found
     }
