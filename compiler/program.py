@@ -15,7 +15,20 @@ from bertha.compiler.layout.records import (
 from bertha.rtl.config import Config
 from bertha.rtl.isa import COMMAND_BYTES, COMMANDS, Engine, Opcode, encode
 
-__all__ = ["Command", "Operand", "Program", "Work", "check_ranges"]
+__all__ = ["GEMM_STRIDES", "Command", "Operand", "Program", "Work", "check_ranges"]
+
+
+GEMM_STRIDES = {
+    "a_addr": "a_stride",
+    "b_addr": "b_stride",
+    "c_addr": "c_stride",
+    "residue_addr": "residue_stride",
+    "residual_addr": "residual_stride",
+    "param_addr": "param_stride",
+    "slot": "slot_step",
+    "first_key": "key_step",
+}
+"""Fields of a GEMM that change from tile to tile, and those that say by how much."""
 
 
 class Work(NamedTuple):

@@ -9,8 +9,8 @@ Vᵀ of a block follows its Q and K.
 
 from itertools import groupby
 
-from bertha.compiler.emit.attention_tables import load_layer_tables
 from bertha.compiler.emit.start import emit_start
+from bertha.compiler.hazards.accesses import RECORD_LINES
 from bertha.compiler.layout.panels import even
 from bertha.compiler.plan.buffers import STAGE_SETS
 from bertha.rtl.isa import Opcode, Statistics, Table, Wide
@@ -76,7 +76,7 @@ class _Attention:
         e = self.e
         if e.number == 0:
             return emit_start(e, self._prepare_first, self._first_head)
-        load_layer_tables(e)
+        e.load_tables()
         if not e.plan.choice.keeps_operand and len(e.plan.x_blocks) == 1:
             for panel in range(e.panels):
                 e.load_operand(panel)
@@ -225,7 +225,7 @@ class _Attention:
         head_lines = e.layer.head_dim // 2
         mask = {}
         if e.model.mask_lines:
-            mask = {"params": 1, "param_addr": e.plan.line("mask") + 4 * panel, "uniform": 1}
+            mask = {"params": 1, "param_addr": e.plan.line("mask") + RECORD_LINES * panel, "uniform": 1}
         e.add(
             Opcode.GEMM,
             f"scores.head{head}",

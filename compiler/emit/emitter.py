@@ -4,6 +4,7 @@ from collections import deque
 
 from bertha.compiler.emit.fuse import fuse_gemm
 from bertha.compiler.emit.weights import WeightStream
+from bertha.compiler.hazards.accesses import RANGE_LINES
 from bertha.compiler.layout.model import Source
 from bertha.compiler.program import Command, Work
 from bertha.rtl.isa import Opcode, Wide
@@ -135,6 +136,31 @@ class Emitter:
         """Fields of a GEMM that reads an operand of this order as A or B."""
         return {"wide": which, "low_offset": order.extra_lines} if order.wide else {}
 
+    def written_beside(self, order, tile, line, stride, tiles) -> dict:
+        """Fields of a GEMM that writes residues, or a low plane, beside a tile of an operand of this order.
+
+        They begin at `line` and are `stride` lines apart in the command's `tiles` tiles.
+        """
+        if not (order.wide or tile.residues):
+            return {}
+        place = {"residue_addr": line, "residue_stride": stride}
+        if order.wide:
+            return {"out_wide": 1, **place}
+        return {"residue": 1, "residue_words": (tile.residues,) * tiles, **place}
+
+    @staticmethod
+    def operand_of_norm(norm, order, line) -> dict:
+        """Fields of a LAYERNORM or QUANTIZE that writes an operand of this order from a line on."""
+        residues = 0 if norm.wide else int(norm.residue.sum())
+        return {
+            "dst8_addr": line,
+            "residue": residues > 0,
+            "wide": norm.wide,
+            "residue_addr": line + order.extra_lines if residues or norm.wide else 0,
+            "mult_shift": norm.mult_shift,
+            "residue_words": (residues,),
+        }
+
     def load_residual(self, number) -> None:
         """Load the int16 layer input of block `number`, panel by panel."""
         given = self.number == 0 and self.model.source != Source.EMBEDDINGS
@@ -168,6 +194,12 @@ class Emitter:
         """Load the norm records of both LayerNorms."""
         self.load_region("attention_norm.records", self.layout.attention_norm, "attention_norm")
         self.load_region("output_norm.records", self.layout.output_norm, "output_norm")
+
+    def load_tables(self) -> None:
+        """Load what the layer has in tables and few records."""
+        if self.layout.context_records.lines:
+            self.load_region("context.records", self.layout.context_records, "context_records")
+        self.load_region("gelu.table", self.layout.piecewise, "piecewise")
 
     def x_line(self, panel, unit=0) -> int:
         """First line of a row panel of the projections' operand, in the `unit`-th block that is loaded."""
@@ -204,7 +236,7 @@ class Emitter:
             self.add(
                 Opcode.RANGES,
                 "ranges",
-                src_addr=self.plan.line("ranges") + 2 * panel,
+                src_addr=self.plan.line("ranges") + RANGE_LINES * panel,
                 slot=self.slot(panel, block, place),
             )
 

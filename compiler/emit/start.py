@@ -11,7 +11,6 @@ and quantises them (`bertha.compiler.layout.model.Source`).
 
 import math
 
-from bertha.compiler.emit.attention_tables import load_layer_tables
 from bertha.compiler.layout.model import Source
 from bertha.compiler.plan.buffers import EMBEDDING_PANELS, start_panels
 from bertha.compiler.predict import vector_cycles
@@ -207,7 +206,7 @@ class _Start:
         e.load("ranges", model.ranges_address, e.plan.line("ranges"), model.range_lines)
         if model.mask_lines:
             e.load("mask", model.mask_address, e.plan.line("mask"), model.mask_lines)
-        load_layer_tables(e)
+        e.load_tables()
 
     # The int16 input of one row panel, and its first pass.
 

@@ -2,18 +2,13 @@
 
 from enum import Enum
 
+from bertha.compiler.hazards.accesses import RANGE_LINES, RECORD_LINES
 from bertha.compiler.layout.image import LayerLayout
 from bertha.compiler.layout.panels import panel_count
 from bertha.compiler.layout.records import exp2_table, norm_records
 from bertha.compiler.program import Operand
 
-__all__ = ["RANGE_LINES", "ModelLayout", "Source"]
-
-RANGE_LINES = 2
-"""Lines of a row panel's range records."""
-
-MASK_LINES = 4
-"""Lines of a key panel's column records."""
+__all__ = ["ModelLayout", "Source"]
 
 
 class Source(Enum):
@@ -61,7 +56,7 @@ class ModelLayout:
         self.x16 = self._operand(hidden, "int16")
         self.range_lines = RANGE_LINES * self.panels
         self.ranges_address = image.reserve(self.range_lines * config.line_bytes)
-        self.mask_lines = MASK_LINES * self.panels if key_mask else 0
+        self.mask_lines = RECORD_LINES * self.panels if key_mask else 0
         self.mask_address = image.reserve(self.mask_lines * config.line_bytes) if key_mask else None
         self.zeros = image.place(bytes(config.line_bytes))
         self.exp2 = image.place(exp2_table())

@@ -32,7 +32,7 @@ class Counters:
     def full_streams(self, step) -> list:
         """Streams that this step could make count too far."""
         full = []
-        for _, stream, tiles in _posts(step):
+        for stream, tiles in _posts(step):
             for number, tile in enumerate(tiles):
                 if self.posted[stream] + number + 1 - self._taken(stream, step.clocks[tile]) > MOST_UNITS:
                     full.append(stream)
@@ -41,7 +41,7 @@ class Counters:
 
     def post(self, step) -> None:
         """The step posts."""
-        for _, stream, tiles in _posts(step):
+        for stream, tiles in _posts(step):
             self.posted[stream] += len(tiles)
 
     def take(self, step, taken) -> None:
@@ -66,7 +66,7 @@ class Counters:
 
 
 def _posts(step):
-    """Post fields of a step with their streams and the tiles that post."""
+    """Streams that a step posts to, and the tiles that do."""
     last = step.command.tiles - 1
-    for post, (stream, wanted) in step.posts.items():
-        yield post, stream, [last] if wanted == {last} else list(range(last + 1))
+    for stream, wanted in step.posts.values():
+        yield stream, [last] if wanted == {last} else list(range(last + 1))

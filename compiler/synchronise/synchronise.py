@@ -14,7 +14,7 @@ import numpy as np
 
 from bertha.compiler.hazards.accesses import accesses, space_sizes
 from bertha.compiler.hazards.history import COMPONENTS, ENGINES, OPERANDS, History, component_of
-from bertha.compiler.program import Command
+from bertha.compiler.program import GEMM_STRIDES, Command
 from bertha.compiler.synchronise.units import WAIT_ONLY, count_units
 from bertha.rtl.isa import Engine, Opcode
 
@@ -23,16 +23,6 @@ __all__ = ["synchronise"]
 _ENGINE_OF = (*ENGINES, Engine.GEMM)
 _CHOICE = [component_of(e) for e in (Engine.VECTOR, Engine.STORE, Engine.LOAD, Engine.GEMM)] + [OPERANDS]
 """Order in which components are waited for where nothing else decides."""
-
-_ADDRESS_STRIDES = {
-    "a_addr": "a_stride",
-    "b_addr": "b_stride",
-    "c_addr": "c_stride",
-    "residue_addr": "residue_stride",
-    "residual_addr": "residual_stride",
-    "param_addr": "param_stride",
-    "slot": "slot_step",
-}
 
 
 @dataclass(eq=False)
@@ -236,11 +226,9 @@ def _split(command, starts):
     parts = []
     for start, end in zip(starts, [*starts[1:], command.tiles], strict=True):
         fields = dict(command.fields)
-        for name, stride in _ADDRESS_STRIDES.items():
+        for name, stride in GEMM_STRIDES.items():
             fields[name] = fields.get(name, 0) + start * fields.get(stride, 0)
-        if fields.get("ranges"):
-            key = fields.get("first_key", 0) + start * fields.get("key_step", 0)
-            fields["first_key"] = key % (1 << 16)
+        fields["first_key"] %= 1 << 16
         fields["count"] = end - start
         parts.append(
             Command(
