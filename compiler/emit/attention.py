@@ -307,19 +307,11 @@ class _Attention:
 
     def _narrowing(self, order, number, tile, low, panel_lines, rows):
         """Fields that say what of a context word is written beside its int8 value."""
-        e = self.e
-        if order.wide:
-            return {"out_wide": 1, "residue_addr": low, "residue_stride": panel_lines}
-        if not tile.residues:
-            return {}
-        return {
-            "params": 1,
-            "param_addr": e.plan.line("context_records") + e.layout.context_record[number],
-            "residue": 1,
-            "residue_addr": low,
-            "residue_stride": panel_lines,
-            "residue_words": (tile.residues,) * rows,
-        }
+        fields = self.e.written_beside(order, tile, low, panel_lines, rows)
+        if fields.get("residue"):
+            line = self.e.plan.line("context_records") + self.e.layout.context_record[number]
+            fields |= {"params": 1, "param_addr": line}
+        return fields
 
     def _spill(self, head, block, base, panel_lines):
         """A head's context to its place in the context panels in DRAM."""

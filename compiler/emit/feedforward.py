@@ -118,13 +118,7 @@ class _Block:
         for _ in e.layout.intermediate:
             panel, line = e.weights.take()
             tile = panel.tile
-            beside = {}
-            if order.wide or tile.residues:
-                beside = {"residue_addr": hidden + tile.residue_first // 2, "residue_stride": hidden_lines}
-            if order.wide:
-                beside["out_wide"] = 1
-            elif tile.residues:
-                beside |= {"residue": 1, "residue_words": (tile.residues,) * len(self.block)}
+            low = hidden + tile.residue_first // 2
             e.add(
                 Opcode.GEMM,
                 "intermediate",
@@ -140,7 +134,7 @@ class _Block:
                 piecewise=1,
                 c_addr=hidden + tile.first // 2,
                 c_stride=hidden_lines,
-                **beside,
+                **e.written_beside(order, tile, low, hidden_lines, len(self.block)),
                 **e.wide_operand(e.layout.middle),
             )
             e.weights.release()
@@ -180,16 +174,7 @@ class _Block:
         source = self.residual + row * e.layer.hidden
         operand = {}
         if target is not None:
-            residues = 0 if norm.wide else int(norm.residue.sum())
-            operand = {
-                "write8": 1,
-                "dst8_addr": target,
-                "residue": residues > 0,
-                "wide": norm.wide,
-                "residue_addr": target + order.extra_lines if residues or norm.wide else 0,
-                "mult_shift": norm.mult_shift,
-                "residue_words": (residues,),
-            }
+            operand = {"write8": 1, **e.operand_of_norm(norm, order, target)}
         e.add(
             Opcode.LAYERNORM,
             name,

@@ -270,17 +270,11 @@ class _Start:
         e, norm, order = self.e, self.e.model.first_norm, self.e.layout.x
         self.passed += 1
         line, target = self._stream_line(row), self._operand_line(row)
-        residues = int(norm.residue.sum()) * (not norm.wide)
         fields = {
             "src_addr": line,
-            "dst8_addr": target,
-            "residue": residues > 0,
-            "wide": norm.wide,
-            "residue_addr": target + order.extra_lines if residues or norm.wide else 0,
             "words": e.layer.hidden,
-            "mult_shift": norm.mult_shift,
             "param_addr": e.plan.line("first_records"),
-            "residue_words": (residues,),
+            **e.operand_of_norm(norm, order, target),
         }
         if e.model.source == Source.EMBEDDINGS:
             normed = {"gamma_shift": norm.gamma_shift, "epsilon": norm.epsilon, "slot": self._slot(row)}

@@ -129,7 +129,8 @@ def make_plan(layout, config, *, name="model", preset="") -> Plan:
         Choice(x_parts=panels, attention_parts=panels, parts=panels, sharing=2, spill=spill)
         for spill in (False, True)
     ]
-    ends = [end for end, _ in (_try(layout, sizes, config, choice) for choice in least) if end is not None]
+    smallest = [_try(layout, sizes, config, choice) for choice in least]
+    ends = [end for end, _ in smallest if end is not None]
     where = f" on {preset}" if preset else ""
     layer = layout.layers[0].layer
     shape = f"hidden {layer.hidden}, FFN {layer.ffn}, {layout.seq} tokens"
@@ -148,7 +149,7 @@ def make_plan(layout, config, *, name="model", preset="") -> Plan:
         _, plan = _try(layout, sizes, config, choice)
         if plan:
             return plan
-    return next(plan for choice in least for _, plan in [_try(layout, sizes, config, choice)] if plan)
+    return next(plan for _, plan in smallest if plan)
 
 
 def _choices(layout, sizes, config):
@@ -158,28 +159,37 @@ def _choices(layout, sizes, config):
     several = len(layout.layers) > 1
     together = (TOGETHER_BYTES // config.line_bytes, 0) if panels == 1 else (0,)
     kept = several or layout.first_norm is not None
-    for x_parts in coarse:
-        for spill in (False, True):
-            for parts in fine:
-                for sharing in (0, 1, 2):
-                    for residual_sets in (2, 1) if parts > 1 else (1,):
-                        for ring, together_lines in product(RING_PANELS, together):
-                            for keeps_operand in {several and x_parts == 1, False}:
-                                for attention_parts in coarse:
-                                    choice = Choice(
-                                        x_parts=x_parts,
-                                        attention_parts=attention_parts,
-                                        parts=parts,
-                                        residual_sets=residual_sets,
-                                        ring=ring,
-                                        together_lines=together_lines,
-                                        sharing=sharing,
-                                        spill=spill,
-                                        keeps_operand=keeps_operand,
-                                        keeps_stream=kept and parts == 1 and sharing < 2,
-                                    )
-                                    if least_lines(buffers_of(sizes, choice)) <= config.lines:
-                                        yield choice
+    options = product(
+        coarse, (False, True), fine, (0, 1, 2), (2, 1), RING_PANELS, together, (False, True), coarse
+    )
+    for option in options:
+        (
+            x_parts,
+            spill,
+            parts,
+            sharing,
+            residual_sets,
+            ring,
+            together_lines,
+            keeps_operand,
+            attention_parts,
+        ) = option
+        if parts == 1 and residual_sets > 1 or keeps_operand and not (several and x_parts == 1):
+            continue
+        choice = Choice(
+            x_parts=x_parts,
+            attention_parts=attention_parts,
+            parts=parts,
+            residual_sets=residual_sets,
+            ring=ring,
+            together_lines=together_lines,
+            sharing=sharing,
+            spill=spill,
+            keeps_operand=keeps_operand,
+            keeps_stream=kept and parts == 1 and sharing < 2,
+        )
+        if least_lines(buffers_of(sizes, choice)) <= config.lines:
+            yield choice
 
 
 def _try(layout, sizes, config, choice):
