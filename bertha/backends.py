@@ -4,8 +4,8 @@ import threading
 
 import numpy as np
 
-from bertha.compilation import default_timing
 from bertha.compiler.packing import pack_sentences
+from bertha.compiler.predict import default_timing
 from bertha.errors import SimulationError
 from bertha.golden import integer_model
 from bertha.results import AcceleratorRun

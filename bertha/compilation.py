@@ -1,21 +1,13 @@
 """From integers to an accelerator's program, and all of it in one artifact."""
 
 from bertha.compiler.compile import compile_model as compile_program
-from bertha.compiler.predict import Timing, predict
+from bertha.compiler.predict import default_timing, predict
 from bertha.errors import UserError
 from bertha.rtl.config import PRESETS, Config, preset
 from bertha.runtime.artifact import Artifact, current_versions
 from bertha.runtime.program_file import plan_as_dict
 
-__all__ = ["compile_model", "default_timing"]
-
-_LATENCY = 100  # of the memory, in cycles
-_BANDWIDTH = 8  # bytes a cycle, unless the bus moves more
-
-
-def default_timing(config) -> Timing:
-    """The memory that runs are simulated with, unless another is asked for."""
-    return Timing(memory=_LATENCY, bandwidth=max(_BANDWIDTH, config.axi_data_bytes))
+__all__ = ["compile_model"]
 
 
 def compile_model(quantized, preset="edge16", tokens=128) -> Artifact:

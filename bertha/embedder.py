@@ -9,7 +9,8 @@ import torch
 from bertha.errors import UserError
 from bertha.models.encoder import load_model
 from bertha.progress import progress_bar
-from bertha.quantization import DEFAULT_RECIPE, quantize_model
+from bertha.quantization import quantize_model
+from bertha.quantize.recipes import DEFAULT_RECIPE
 from bertha.results import RunReport
 from bertha.running import run_model
 from bertha.runtime.artifact import load_artifact

@@ -5,10 +5,9 @@ from dataclasses import dataclass, field
 from bertha.folders import BUILD
 from bertha.golden.model import QuantizedModel
 from bertha.models.host import HostModel
+from bertha.quantize.recipes import DEFAULT_RECIPE
 
-__all__ = ["DEFAULT_RECIPE", "QuantizedEncoder", "quantize_model"]
-
-DEFAULT_RECIPE = "w8a8-split"
+__all__ = ["QuantizedEncoder", "quantize_model"]
 
 
 @dataclass(frozen=True, eq=False)

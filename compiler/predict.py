@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from bertha.rtl.isa import COMMAND_BYTES, Engine, Opcode
 
-__all__ = ["Prediction", "Timing", "predict", "vector_cycles"]
+__all__ = ["Prediction", "Timing", "default_timing", "predict", "vector_cycles"]
 
 WORD_CYCLES = 2  # of a vector pass, measured while the array works: they share the scratchpad
 PREFETCHED_COMMANDS = 4  # rtl/control/fetcher.py
@@ -42,6 +42,14 @@ class Timing:
     dispatch: int = 8
     drain: int = 16
     semaphore: int = 4
+
+
+USUAL_BANDWIDTH = 8  # bytes a cycle, unless the bus moves more
+
+
+def default_timing(config) -> Timing:
+    """With the memory that runs are simulated with, unless another is asked for."""
+    return Timing(bandwidth=max(USUAL_BANDWIDTH, config.axi_data_bytes))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -3,12 +3,10 @@
 from dataclasses import dataclass
 
 from bertha.compiler.compile import compile_model
-from bertha.compiler.predict import Timing, predict
+from bertha.compiler.predict import default_timing, predict
 from bertha.rtl.isa import Opcode
 
 __all__ = ["Cost", "model_cost"]
-
-MEMORY_LATENCY = 100
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,7 +31,7 @@ class Cost:
 def model_cost(model, config, tokens) -> Cost:
     """The cost of a program of so many tokens of a quantised model on the accelerator `config`."""
     program = compile_model(model, config, tokens=tokens)
-    prediction = predict(program, Timing(memory=MEMORY_LATENCY, bandwidth=config.axi_data_bytes))
+    prediction = predict(program, default_timing(config))
     steps = sum(
         command.tiles * command.get("k") * (2 if command.get("wide") else 1)
         for command in program.commands

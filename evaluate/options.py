@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bertha.errors import UserError
-from bertha.quantize.recipes import RECIPES
+from bertha.quantize.recipes import RECIPES, check_recipe
 
 __all__ = ["EvaluationOptions"]
 
@@ -61,8 +61,7 @@ class EvaluationOptions:
 
     def __post_init__(self):
         for recipe in self.recipes:
-            if recipe not in RECIPES:
-                raise UserError(f"recipe must be one of {', '.join(RECIPES)}, not {recipe!r}")
+            check_recipe(recipe)
         if len(set(self.recipes)) < len(self.recipes) or not self.recipes:
             raise UserError(f"recipes must be different ones, not {' '.join(self.recipes) or 'none'}")
         if self.folders and not self.tasks:

@@ -12,6 +12,7 @@ from bertha.golden.layer import QuantizedLayer, load_layer, save_layer
 from bertha.golden.model import QuantizedModel, load_model_file, save_model
 from bertha.quantize.model import quantize_model
 from bertha.quantize.quantizer import Settings, calibration_sentences, quantize_layer
+from bertha.quantize.recipes import DEFAULT_RECIPE
 
 __all__ = ["cached_layer", "cached_model"]
 
@@ -39,7 +40,7 @@ def cached_layer(encoder, index, settings=None, *, folder) -> QuantizedLayer:
     )
 
 
-def cached_model(encoder, recipe="w8a8-split", settings=None, *, folder, notify=None) -> QuantizedModel:
+def cached_model(encoder, recipe=DEFAULT_RECIPE, settings=None, *, folder, notify=None) -> QuantizedModel:
     """`quantize_model`, kept in `folder` as `cached_layer` keeps a layer."""
     settings = settings or Settings()
     wanted = [_shape(encoder)] * encoder.layers

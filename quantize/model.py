@@ -16,12 +16,12 @@ from bertha.quantize.quantizer import (
     stream_scale,
     with_operand,
 )
-from bertha.quantize.recipes import plan_operands
+from bertha.quantize.recipes import DEFAULT_RECIPE, plan_operands
 
 __all__ = ["quantize_model"]
 
 
-def quantize_model(encoder, recipe="w8a8-split", settings=None, *, notify=None) -> QuantizedModel:
+def quantize_model(encoder, recipe=DEFAULT_RECIPE, settings=None, *, notify=None) -> QuantizedModel:
     """An encoder in integers, embedding LayerNorm included.
 
     Parameters

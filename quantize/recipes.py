@@ -11,9 +11,10 @@ from bertha.errors import UserError
 from bertha.quantize.quantizer import Duplicates, Operands
 from bertha.quantize.sensitivity import OPERANDS, operand_errors
 
-__all__ = ["RECIPES", "plan_operands"]
+__all__ = ["DEFAULT_RECIPE", "RECIPES", "check_recipe", "plan_operands"]
 
 RECIPES = ("w8a8", "w8a8-split", "mixed", "a16")
+DEFAULT_RECIPE = "w8a8-split"
 
 BUDGETS = {"w8a8-split": 0.09, "mixed": 0.37}
 """Extra cycles of the linear layers, a little below what the recipes promise: plans have edges."""
@@ -33,6 +34,12 @@ STREAMED = np.array([name in ("projections", "intermediate") for name in OPERAND
 """Operands that a LayerNorm makes: a loud neuron is loud for few tokens, a loud channel for all."""
 
 
+def check_recipe(recipe) -> None:
+    """UserError unless there is such a recipe."""
+    if recipe not in RECIPES:
+        raise UserError(f"recipe must be one of {', '.join(RECIPES)}, not {recipe!r}")
+
+
 def plan_operands(encoder, recipe, sentences) -> list[Operands]:
     """What each layer's operands get.
 
@@ -49,8 +56,7 @@ def plan_operands(encoder, recipe, sentences) -> list[Operands]:
     UserError
         If there is no such recipe.
     """
-    if recipe not in RECIPES:
-        raise UserError(f"recipe must be one of {', '.join(RECIPES)}, not {recipe!r}")
+    check_recipe(recipe)
     if recipe == "w8a8":
         return [Operands()] * encoder.layers
     if recipe == "a16":

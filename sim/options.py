@@ -8,7 +8,7 @@ from pathlib import Path
 
 from bertha.errors import UserError
 from bertha.models.encoder import synthetic_shape
-from bertha.quantize.recipes import RECIPES
+from bertha.quantize.recipes import DEFAULT_RECIPE, RECIPES
 from bertha.rtl.config import preset
 
 __all__ = [
@@ -96,7 +96,7 @@ class ModelOptions(RunOptions):
         Whether each line of the text is a pair of sentences with a tab between them.
     """
 
-    recipe: str = "w8a8-split"
+    recipe: str = DEFAULT_RECIPE
     packing: str | None = None
     pairs: bool = False
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from bertha.compiler.compile import compile_layer
-from bertha.compiler.predict import Timing, predict
+from bertha.compiler.predict import Timing, default_timing, predict
 from bertha.compiler.program import Program
 from bertha.errors import UserError
 from bertha.folders import BUILD
@@ -197,7 +197,7 @@ def prepare(options, texts=None, *, notify) -> Prepared:
 
 def memory_bandwidth(options, config) -> float:
     """Of the memory in bytes a cycle: what the user said, or 8, or the width of the bus if that is more."""
-    return options.bandwidth or max(8, config.axi_data_bytes)
+    return options.bandwidth or default_timing(config).bandwidth
 
 
 def write_job(folder, options, prepared, runs=None) -> Job:

@@ -12,9 +12,9 @@ from bertha.compiler.predict import Timing, predict
 from bertha.errors import UserError
 from bertha.folders import BUILD
 from bertha.models.text import read_sentences
-from bertha.quantization import DEFAULT_RECIPE, quantize_model
+from bertha.quantization import quantize_model
 from bertha.quantize.quantizer import Settings
-from bertha.quantize.recipes import RECIPES
+from bertha.quantize.recipes import DEFAULT_RECIPE, RECIPES, check_recipe
 from bertha.rtl.config import PRESETS, preset
 
 
@@ -52,8 +52,8 @@ def run(options) -> int:
     _check_arguments(options)
     preset(options.preset)
     check_memory(options.latency, options.bandwidth)
-    if options.recipe is not None and options.recipe not in RECIPES:
-        raise UserError(f"recipe must be one of {', '.join(RECIPES)}, not {options.recipe!r}")
+    if options.recipe is not None:
+        check_recipe(options.recipe)
     if options.tokens < 1:
         raise UserError(f"tokens must be at least 1, not {options.tokens}")
     artifact = None

@@ -10,7 +10,7 @@ import sys
 
 from bertha.compiler.compile import compile_layer, compile_model
 from bertha.compiler.packing import pack_sentences
-from bertha.compiler.predict import Timing, predict
+from bertha.compiler.predict import default_timing, predict
 from bertha.golden.integer_model import run_layer, run_model, run_sentences
 from bertha.rtl.config import PRESETS, preset
 from tests.compiler.layers import chained, random_inputs, random_layer
@@ -23,11 +23,6 @@ SHAPES = {
     "reduced": {"layers": 2, "heads": 2, "head_dim": 16, "ffn": 64},
 }
 LENGTHS = (3, 100, 9, 37, 64, 5, 17, 28)
-LATENCY = 100
-
-
-def _bandwidth(config):
-    return float(max(8, config.axi_data_bytes))
 
 
 def shape_model(name, *, layers=None):
@@ -54,17 +49,21 @@ def run_shape(case) -> bool:
         program = compile_model(model, config, tokens=tokens)
         found = run_model(model, x16)
         pieces = program.input_pieces(x16=x16)
-    bandwidth = _bandwidth(config)
-    predicted = predict(program, Timing(memory=LATENCY, bandwidth=bandwidth)).cycles
+    timing = default_timing(config)
+    predicted = predict(program, timing).cycles
     machine = chip(config)
     [result] = machine.run(
-        program, [pieces], latency=LATENCY, bandwidth=bandwidth, timeout=2 * predicted + 1_000_000
+        program,
+        [pieces],
+        latency=timing.memory,
+        bandwidth=timing.bandwidth,
+        timeout=2 * predicted + 1_000_000,
     )
     right = equal(result, found["output16"])
     weights = sum(command.dram_bytes for command in program.commands if ".weights." in command.name)
     print(
         f"{case:<24} {machine.cycles:>12,} cycles  {program.macs / config.array_n**2 / machine.cycles:8.3%} of peak  "
-        f"{machine.cycles * bandwidth / weights:7.3f} of loading weights  "
+        f"{machine.cycles * timing.bandwidth / weights:7.3f} of loading weights  "
         f"predicted {predicted / machine.cycles - 1:+.3%}  {'every byte equal' if right else 'DIFFERENT'}",
         flush=True,
     )
@@ -76,7 +75,8 @@ def run_alone(preset_name, shape) -> bool:
     config, model = preset(preset_name), shape_model(shape)
     rows = [random_inputs(model.layers[0], length, seed=length)[0] for length in LENGTHS]
     expected = run_sentences(model, rows)
-    timing = {"latency": LATENCY, "bandwidth": _bandwidth(config), "timeout": 1 << 31}
+    usual = default_timing(config)
+    timing = {"latency": usual.memory, "bandwidth": usual.bandwidth, "timeout": 1 << 31}
     machine, right = chip(config), True
     ways = {
         "packed": ([pack_sentences(LENGTHS, sum(LENGTHS))], True),
