@@ -20,7 +20,7 @@ class Cost:
     model_macs : int
         The model's own.
     cycles : int
-        Predicted, with memory of 100 cycles that is as fast as the bus.
+        Predicted, with the usual memory (`bertha.compiler.predict.default_timing`).
     """
 
     macs: int
