@@ -62,7 +62,8 @@ def run_layer(layer, x16, ranges=None, key_mask=None) -> dict[str, np.ndarray]:
     Returns
     -------
     dict
-        In the order of computation: `x8` int8 [S, hidden + d]; `query`, `key`, `value` int8 [S, width];
+        In the order of computation: `x8` int8 [S, hidden + d]; `query`, `key`, `value` int8 [S, width], a wide V's
+        [S, 2 * width];
         `scores` int16 [heads, S, S]; `probabilities` uint8 [heads, S, S]; `softmax_mult` uint16 and
         `softmax_shift` uint8 [heads, S]; `context` int8 [S, width + d]; `attention_sum` int16 [S, hidden];
         `attention_out16` int16, `attention_out8` int8 [S, hidden + d]; `hidden` int8 [S, ffn + d];
@@ -246,7 +247,10 @@ def accumulator_bounds(layer, tokens) -> dict[str, int]:
         if layer.wide_operand(name):
             largest = (largest << 8 - COMBINED_SHIFT) + round_half_up(largest, COMBINED_SHIFT)
         bounds[name] = int((largest + np.abs(linear.bias.astype(np.int64))).max())
-    return {**bounds, "scores": layer.head_dim * 128 * 128, "context": tokens * 255 * 128}
+    context = tokens * 255 * 128
+    if layer.value_wide:
+        context = (context << 8 - COMBINED_SHIFT) + round_half_up(context, COMBINED_SHIFT)
+    return {**bounds, "scores": layer.head_dim * 128 * 128, "context": int(context)}
 
 
 def _run_layer_fast(layer, x16, lengths, tally):
@@ -303,21 +307,24 @@ def _attention(layer, x8, visible):
 
 
 def _projections(layer, x8):
-    """int8 Q, K and V [S, width], as int64."""
+    """int8 Q, K and V [S, width], or a wide V's planes [S, 2 * width], as int64."""
     wide = layer.input_quantize.wide
 
-    def project(linear):
-        return _rowwise(
-            lambda rows: saturate(round_half_up(_linear(rows, linear, wide), linear.post_shift), 8), x8
-        )
+    def project(linear, kept_wide=False):
+        def kept(rows):
+            values = round_half_up(_linear(rows, linear, wide), linear.post_shift)
+            return np.concatenate(split_wide(values), axis=1) if kept_wide else saturate(values, 8)
 
-    return project(layer.query), project(layer.key), project(layer.value)
+        return _rowwise(kept, x8)
+
+    return project(layer.query), project(layer.key), project(layer.value, layer.value_wide)
 
 
 def _attend(layer, query, key, value, visible):
-    """Scores, probabilities, factors and int16 context of Q, K and V [sentences, S, width]."""
+    """Scores, probabilities, factors and int16 context of Q, K and V [sentences, S, width or its double]."""
     shape = query.shape
-    query, key, value = (_split(part, layer.heads) for part in (query, key, value))
+    planes = [_split(plane, layer.heads) for plane in np.split(value, 1 + layer.value_wide, axis=-1)]
+    query, key = (_split(part, layer.heads) for part in (query, key))
     column = (layer.heads, 1, 1)
     scores = requantise(
         _product(query, key.swapaxes(-1, -2)),
@@ -329,7 +336,9 @@ def _attend(layer, query, key, value, visible):
         scores = np.where(visible, scores, MASKED_SCORE)
     probabilities, mult, shift = softmax(scores)
     shift_of_context = np.maximum(shift - layer.context_gain.astype(np.int64)[:, None], 0)
-    context = requantise(_product(probabilities, value), mult[..., None], shift_of_context[..., None])
+    sums = [_product(probabilities, plane) for plane in planes]
+    accumulator = combine_wide(*sums) if layer.value_wide else sums[0]
+    context = requantise(accumulator, mult[..., None], shift_of_context[..., None])
     return {
         "scores": scores,
         "probabilities": probabilities,

@@ -109,6 +109,9 @@ class QuantizedLayer:
     value : QuantizedLinear
         Computed with swapped operands, so that `mult` and `shift` are row factors (one a dimension). Its
         bias is zero: the projection's own is folded into `output`.
+    value_wide : bool
+        V is kept as int16 in two byte planes, of which P·V is combined as of a wide operand: context in units of
+        V's LSB then needs a gain of 4 (`bertha.golden.units.COMBINED_SHIFT`).
     score_mult, score_shift : uint16, uint8 [heads]
         Q·K accumulator to int16 scores in 1/64 of log2, 1/sqrt(head_dim) and log2(e) included.
     context_gain : uint8 [heads]
@@ -158,6 +161,7 @@ class QuantizedLayer:
     input_scale: float
     middle_scale: float
     output_scale: float
+    value_wide: bool = False
     context_wide: bool = False
     hidden_wide: bool = False
 

@@ -69,9 +69,9 @@ class Duplicates:
 
 @dataclass(frozen=True, kw_only=True)
 class Operands:
-    """What is spent on a layer's four operands: duplicated channels, and which are wide.
+    """What is spent on a layer's operands: duplicated channels, and which are wide.
 
-    `wide` has names of `Duplicates`' fields; a wide operand has no duplicates.
+    `wide` has names of `Duplicates`' fields, which have no duplicates then, and of "value": V in P·V.
     """
 
     duplicates: Duplicates = field(default_factory=Duplicates)
@@ -79,7 +79,7 @@ class Operands:
 
     def __post_init__(self):
         for name in self.wide:
-            if getattr(self.duplicates, name):
+            if getattr(self.duplicates, name, 0):
                 raise UserError(f"a wide operand must have no duplicates, but {name} has some")
 
 
@@ -255,6 +255,7 @@ def quantize_stream(
     if output_scale is None:
         output_scale = scaling.wide_scale(trace.outputs)
     parts = {
+        "value_wide": "value" in wide,
         "context_wide": "output" in wide,
         "hidden_wide": "down" in wide,
         "hidden": hidden,
@@ -330,9 +331,8 @@ def operand_scales(weights, trace, name, operands) -> tuple[scaling.OperandScale
     if name == "projections":
         return _projection_scales(weights, trace.inputs, operands, 0.0), 0.0
     if name == "output":
-        scale, gain, residue = _value_scales(weights, trace, operands)
-        scale = scale / 2.0 ** np.repeat(gain, len(scale) // weights.heads)
-        return scaling.OperandScales(scale, residue), weights.value_bias
+        kept = _value_scales(weights, trace, operands)
+        return scaling.OperandScales(kept.context, kept.residue), weights.value_bias
     if name == "intermediate":
         scales = scaling.operand_scales(
             trace.attention_out, weights.intermediate, operands.duplicates.intermediate
@@ -402,30 +402,30 @@ def _projections(weights, trace, operand, x8, operands, rounder):
     # A constant added to V is added to context, as a row of P sums to one: `output`'s bias makes up for it.
     query_scale, key_scale, pair_scale = _score_scales(trace.query, keys, heads)
     score_mult, score_shift = _fixed_point(pair_scale / np.sqrt(head_dim) * LOG2_UNITS)
-    value_scale, gain, residue = _value_scales(weights, trace, operands)
+    kept = _value_scales(weights, trace, operands)
     padded = [
         (_padded_heads(weight, heads, axis=0), _padded_heads(target, heads), _padded_scales(scale, heads))
         for weight, target, scale in (
             (weights.query, trace.query, query_scale),
             (weights.key, keys, key_scale),
-            (weights.value, trace.value, value_scale),
+            (weights.value, trace.value, kept.value),
         )
     ]
     query, key, value = (
         rounder.linear(weight, operand, x8, target, scale) for weight, target, scale in padded
     )
-    value_scale = padded[2][2]
-    residue = _padded_heads(residue, heads)
-    scale = value_scale / 2.0 ** np.repeat(gain, len(value_scale) // heads)
+    residue = _padded_heads(kept.residue, heads)
     return {
         "query": query,
         "key": key,
-        "value": replace(value, bias=np.zeros(len(value_scale), np.int32)),
+        "value": replace(value, bias=np.zeros(len(residue), np.int32)),
         "score_mult": score_mult,
         "score_shift": score_shift,
-        "context_gain": gain.astype(np.uint8),
+        "context_gain": kept.gain.astype(np.uint8),
         "context_residue": residue,
-        "context_scales": scaling.OperandScales(scale, residue, "output" in operands.wide),
+        "context_scales": scaling.OperandScales(
+            _padded_scales(kept.context, heads), residue, "output" in operands.wide
+        ),
     }
 
 
@@ -457,21 +457,60 @@ def _floored(values):
     return np.maximum(values, np.maximum(1e-6 * values.max(axis=1, keepdims=True), 1e-15))
 
 
+@dataclass(frozen=True)
+class _ValueScales:
+    """V's and context's scales a dimension, context's gain a head, and which context features are duplicated."""
+
+    value: np.ndarray
+    context: np.ndarray
+    gain: np.ndarray
+    residue: np.ndarray
+
+
 def _value_scales(weights, trace, operands):
-    """V's scale a dimension, context's gain a head, and which context features are duplicated."""
+    value = trace.value - weights.value_bias
+    living = weights.value.any(axis=1) & (np.abs(value).max(axis=0) > 0)
+    context_peak = np.abs(trace.context - weights.value_bias).max(axis=0) * scaling.HEADROOM
+    if "value" in operands.wide:
+        value_peak = np.abs(value).max(axis=0).astype(np.float64) * scaling.HEADROOM
+        return _wide_value_scales(np.where(living, value_peak, 1.0), context_peak, weights, operands)
+    value_peak = np.where(living, scaling.worthwhile_peak(value), 1.0)
+    return _int8_value_scales(value_peak, context_peak, weights, trace, operands)
+
+
+def _wide_value_scales(value_peak, context_peak, weights, operands):
+    """V as int16; context from it may be int8, and then V is no finer than that needs."""
+    heads = weights.heads
+    finest = value_peak / scaling.WIDE_REACH
+    residue = np.zeros(len(finest), dtype=bool)
+    if "output" in operands.wide:
+        room = value_peak / np.maximum(context_peak, 1e-12)
+        extra = np.floor(np.log2(room.reshape(heads, -1).min(axis=1)))
+        gain = np.clip(units.COMBINED_SHIFT + extra, 0, LARGEST_GAIN).astype(np.int64)
+        context = finest * 2.0 ** (units.COMBINED_SHIFT - np.repeat(gain, len(finest) // heads))
+        return _ValueScales(finest, context, gain, residue)
+    cost = np.square(weights.output).sum(axis=0) * context_peak**2
+    residue = _with(residue, np.argsort(-cost, kind="stable")[: operands.duplicates.output])
+    unit = 2.0**units.COMBINED_SHIFT
+    context = np.maximum(context_peak / np.where(residue, scaling.REACH, 127), finest * unit)
+    return _ValueScales(context / unit, context, np.zeros(heads, np.int64), residue)
+
+
+def _int8_value_scales(value_peak, context_peak, weights, trace, operands):
     heads, duplicates = weights.heads, operands.duplicates.output
-    value_peak = scaling.worthwhile_peak(trace.value - weights.value_bias)
-    value_peak = np.where(weights.value.any(axis=1) & (value_peak > 0), value_peak, 1.0)
-    context = trace.context - weights.value_bias
-    context_peak = np.abs(context).max(axis=0) * scaling.HEADROOM
     importance = np.square(weights.output).sum(axis=0)
+    context = trace.context - weights.value_bias
     # Attention averages V's rounding errors over about this many keys.
     keys = trace.value.var(axis=0, dtype=np.float64) / np.maximum(context.var(axis=0), 1e-12)
     residue = np.zeros(len(value_peak), dtype=bool)
+
+    def result(scale, gain):
+        return _ValueScales(scale, scale / 2.0 ** np.repeat(gain, len(scale) // heads), gain, residue)
+
     if "output" in operands.wide:
         finest = np.maximum(context_peak, 1e-12) / scaling.WIDE_REACH
         gain = np.floor(np.log2((value_peak / 127 / finest).reshape(heads, -1).min(axis=1)))
-        return value_peak / 127, np.clip(gain, 0, LARGEST_GAIN).astype(np.int64), residue
+        return result(value_peak / 127, np.clip(gain, 0, LARGEST_GAIN).astype(np.int64))
 
     def solve(flags):
         reach = np.where(flags, scaling.REACH, 127)
@@ -495,7 +534,7 @@ def _value_scales(weights, trace, operands):
         residue = _with(residue, free[np.argsort(trials, kind="stable")[:count]])
         remaining -= count
         _, scale, gain = solve(residue)
-    return scale, gain, residue
+    return result(scale, gain)
 
 
 def _with(flags, places):
