@@ -109,7 +109,7 @@ class Settings:
     length: int = 512
     seed: int = 0
     texts: tuple[str, ...] | None = None
-    emphasis: float = 0.5
+    emphasis: float = 1.0
 
     def __post_init__(self):
         _check_count("calibration texts", self.calibration, least=1)
@@ -250,7 +250,7 @@ def quantize_stream(
     _check_finite(trace)
     duplicates, wide = operands.duplicates, operands.wide
     check_duplicates(duplicates, hidden=len(weights.output), ffn=len(weights.intermediate))
-    dither = None
+    dither, own_ffn = None, len(weights.intermediate)
     if "down" not in wide:
         weights, trace, dither = split_neurons(weights, trace, layer_copies(weights, trace))
     hidden, ffn, heads = len(weights.output), len(weights.intermediate), weights.heads
@@ -267,6 +267,7 @@ def quantize_stream(
         "heads": heads,
         "head_dim": (len(weights.query) // heads + 1) // 2 * 2,
         "ffn": ffn,
+        "ffn_copies": ffn - own_ffn,
         "input_scale": input_scale,
         "middle_scale": scaling.norm_input_scale(weights.epsilon, hidden, trace.attention_out, trace.ffn_sum),
         "output_scale": output_scale,
