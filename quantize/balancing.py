@@ -61,13 +61,14 @@ class Channels:
     def of(cls, values, importance=None) -> "Channels":
         """Of activations [tokens, channels]; `importance` [tokens] is how much each token counts."""
         share = np.full(len(values), 1 / len(values)) if importance is None else importance / importance.sum()
-        peak = np.maximum(np.abs(values).max(axis=0).astype(np.float64), 1e-12)
+        peak = np.abs(values).max(axis=0).astype(np.float64)
+        peak = np.maximum(peak, max(1e-9 * peak.max(), 1e-30))
         mean = share @ values
         variance = share @ np.square(values - mean.astype(np.float32))
         magnitude = np.abs(values)
         return cls(
             peak=peak,
-            variance=np.maximum(variance, 1e-18),
+            variance=np.maximum(variance, 1e-12 * peak**2),
             cut_off=np.array([_cut_off(magnitude, limit * peak, share) for limit in RANGES]),
         )
 
@@ -79,7 +80,7 @@ def _cut_off(values, limit, share) -> np.ndarray:
     )
 
 
-def balanced_scales(channels, weight, reach, *, start=None, finest=0.0) -> np.ndarray:
+def balanced_scales(channels, weight, reach, *, start=None, finest=0.0, steps=STEPS) -> np.ndarray:
     """Scale of each channel, float64 [channels].
 
     Parameters
@@ -90,19 +91,24 @@ def balanced_scales(channels, weight, reach, *, start=None, finest=0.0) -> np.nd
     reach : float or float [channels]
         Steps from zero to the largest value an operand holds.
     start : float64 [channels], optional
-        Scales that are nearly right already.
+        Where the search starts; by default with what holds the largest values.
     finest : float
         No scale is smaller.
+    steps : int
+        Of the search.
     """
+    # Neither values' nor weights' unit matters; float32 holds what is near 1.
+    unit, weight = channels.peak.max(), weight / np.abs(weight).max()
+    channels = Channels(channels.peak / unit, channels.variance / unit**2, channels.cut_off / unit**2)
+    start, finest = None if start is None else start / unit, finest / unit
     reach = np.broadcast_to(np.asarray(reach, np.float64), channels.peak.shape)
     power = _float32(np.square(weight).sum(axis=0))
     log_weight, share = _sampled(weight)
-    variance, unit, table = (
+    variance, inverse, table = (
         _float32(part) for part in (channels.variance, reach / channels.peak, channels.cut_off)
     )
     lowest = torch.tensor(np.log(max(finest, 1e-30)), dtype=torch.float32)
     total = float((channels.variance * np.square(weight).sum(axis=0)).sum())
-    steps = STEPS if start is None else STEPS_MORE
     begin = np.maximum(channels.peak / reach if start is None else start, finest)
     fit = _float32(np.log(begin)).requires_grad_()
     optimiser = torch.optim.Adam([fit], lr=RATE, betas=(0.8, 0.95))
@@ -111,7 +117,7 @@ def balanced_scales(channels, weight, reach, *, start=None, finest=0.0) -> np.nd
         optimiser.param_groups[0]["lr"] = RATE * (1 - step / steps)
         scale = torch.maximum(fit, lowest)
         spread = torch.exp(2 * scale)
-        beyond = _interpolated(table, torch.exp(scale) * unit)
+        beyond = _interpolated(table, torch.exp(scale) * inverse)
         activations = (power * (spread / 12 + CLIPPED * beyond)).sum()
         rows = torch.logsumexp(SHARPNESS * (log_weight + scale), dim=1) / SHARPNESS
         weights = share * torch.exp(2 * rows).sum() / (12 * 127**2) * (variance / spread).sum()
@@ -121,7 +127,7 @@ def balanced_scales(channels, weight, reach, *, start=None, finest=0.0) -> np.nd
         optimiser.zero_grad()
         error.backward()
         optimiser.step()
-    return np.exp(found.double().numpy())
+    return np.exp(found.double().numpy()) * unit
 
 
 def duplicated_scales(channels, weight, count, reaches, *, finest=0.0) -> tuple[np.ndarray, np.ndarray]:
@@ -143,7 +149,7 @@ def duplicated_scales(channels, weight, count, reaches, *, finest=0.0) -> tuple[
         gain = np.where(flags, -np.inf, _gains(channels, weight, scale))
         flags[np.argsort(-gain, kind="stable")[: len(part)]] = True
         reach = np.where(flags, reaches[1], reaches[0])
-        scale = balanced_scales(channels, weight, reach, start=scale, finest=finest)
+        scale = balanced_scales(channels, weight, reach, start=scale, finest=finest, steps=STEPS_MORE)
     return scale, flags
 
 

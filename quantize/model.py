@@ -1,4 +1,8 @@
-"""Quantisation of whole models: each layer is calibrated on what the integer layers before it produce."""
+"""Quantisation of whole models: scales that fit each other, and layers that are each calibrated on float inputs.
+
+A layer isn't calibrated on what the integer layers before it produce: weights would learn to make up for their errors
+on the calibration text, which says little of those on another one (docs/numerics.md has the figures).
+"""
 
 from dataclasses import replace
 
@@ -59,8 +63,10 @@ def quantize_model(encoder, recipe=DEFAULT_RECIPE, settings=None, *, notify=None
             embedding_norm, embedding_scale, x16 = _embedding(
                 encoder, sums, embedding_scale, trace.inputs, input_scale
             )
+        else:
+            x16 = integer_model.quantise_input(trace.inputs, input_scale)
         output_scale = _output_scale(encoder, index, trace)
-        layer, x16 = quantize_stream(
+        layer, _ = quantize_stream(
             weights,
             trace,
             x16,

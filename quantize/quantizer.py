@@ -232,7 +232,7 @@ def quantize_stream(
     trace : LayerTrace
         What the float layer computed for the calibration sentences: where the integers should come out.
     x16 : int16 [tokens, hidden], LSB `input_scale`
-        What reaches the layer: with the errors of those before it.
+        The layer's input.
     operands : Operands
     output_scale : float, optional
         LSB of the output, by default from the trace.
@@ -281,11 +281,9 @@ def quantize_stream(
     parts["output"] = rounder.linear(
         _padded_heads(weights.output * weights.value.any(axis=1), heads, axis=1),
         parts["context_scales"],
-        _padded_heads(trace.context - weights.value_bias, heads),
-        trace.attention_sum - trace.inputs,
+        context8,
+        _wanted(trace.attention_sum, trace.inputs, stream, weights.output),
         np.full(hidden, input_scale),
-        found=context8,
-        wanted=_wanted(trace.attention_sum, trace.inputs, stream, weights.output),
     )
     attention_sum = integer_model.add_linear(context8, parts["output"], x16, parts["context_wide"])
 
@@ -299,19 +297,15 @@ def quantize_stream(
         out_scale=parts["middle_scale"],
     )
     middle16, middle8 = integer_model.norm(attention_sum, parts["attention_norm"])
-    found, offset = _intermediate(weights, trace, operand, middle8, operands, rounder, activation, dither)
-    parts |= found
+    parts |= _intermediate(weights, trace, operand, middle8, operands, rounder, activation, dither)
     hidden8 = integer_model.run_hidden(SimpleNamespace(**parts), middle8)
     middle = integer_model.dequantise(middle16, parts["middle_scale"]).astype(np.float32)
     parts["down"] = rounder.linear(
         weights.down * weights.intermediate.any(axis=1),
         parts["hidden_scales"],
-        trace.activated - offset,
-        trace.ffn_sum - trace.attention_out,
+        hidden8,
+        _wanted(trace.ffn_sum, trace.attention_out, middle, weights.down),
         np.full(hidden, parts["middle_scale"]),
-        found=hidden8,
-        wanted=_wanted(trace.ffn_sum, trace.attention_out, middle, weights.down),
-        dither=dither,
     )
     ffn_sum = integer_model.add_linear(hidden8, parts["down"], middle16, parts["hidden_wide"])
     parts["output_norm"] = quantize_norm(
@@ -444,8 +438,7 @@ def _projections(weights, trace, operand, x8, operands, rounder):
         )
     ]
     query, key, value = (
-        rounder.linear(weight, operand, trace.inputs, target, scale, found=x8)
-        for weight, target, scale in padded
+        rounder.linear(weight, operand, x8, target, scale) for weight, target, scale in padded
     )
     residue = _padded_heads(kept.residue, heads)
     return {
@@ -598,22 +591,20 @@ def _intermediate(weights, trace, operand, middle8, operands, rounder, activatio
         )
     moved = 0.0 if dither is None else dither * kept.operand.scale
     base, slope = tables.activation_table(function, scale, kept.fine, kept.offset)
-    parts = {
+    return {
         "intermediate": rounder.linear(
             weights.intermediate,
             operand,
-            trace.attention_out,
+            middle8,
             trace.pre_activation + moved,
             np.full(len(weights.intermediate), scale),
-            found=middle8,
-            post_shift=kept.post_shift,
+            kept.post_shift,
         ),
         "gelu_base": base,
         "gelu_slope": slope,
         "hidden_residue": kept.residue,
         "hidden_scales": replace(kept.operand, wide="down" in operands.wide),
     }
-    return parts, kept.offset
 
 
 def _gelu(values):
@@ -626,36 +617,27 @@ class _Rounder:
 
     importance: np.ndarray | None
 
-    def linear(
-        self, weight, operand, values, target, out_scale, *, found, wanted=None, post_shift=None, dither=None
-    ):
-        """A linear layer whose int16 result has the scale `out_scale` (one an output).
-
-        Weights are rounded for what the operand is of the float model's `values`, and its result, `target`: to
-        follow the errors of what comes before would mean to learn this text's errors by heart. The bias makes
-        up for the mean of those: with `found`, the operand that there really is, the result is to be `wanted`.
-        """
+    def linear(self, weight, operand, x8, target, out_scale, post_shift=None):
+        """A linear layer on the operand `x8` whose int16 result has the scale `out_scale` (one an output)."""
+        if operand.wide:
+            high, low = np.split(x8, 2, axis=1)
+            activations = 256.0 * high + low
+        else:
+            activations, residues = np.split(x8.astype(np.float64), [len(operand.scale)], axis=1)
+            activations[:, operand.residue] += residues
         rounded = rounding.round_weights(
             weight=weight * operand.scale,
-            activations=operand.rounded(values, dither),
+            activations=activations,
             target=target,
             out_scale=out_scale,
             importance=self.importance,
         )
-        if operand.wide:
-            high, low = np.split(found, 2, axis=1)
-            found = 256.0 * high + low
-        else:
-            kept, residues = np.split(found.astype(np.float64), [len(operand.scale)], axis=1)
-            kept[:, operand.residue] += residues
-            found = kept
-        bias = rounding.fitting_bias(rounded, found, target if wanted is None else wanted, self.importance)
         unit = rounded.scale * (1 << 8 - units.COMBINED_SHIFT if operand.wide else 1)
         mult, shift = _fixed_point(unit / out_scale)
         return QuantizedLinear(
             weight=np.concatenate([rounded.weight, rounded.weight[:, operand.duplicates]], axis=1),
             duplicates=operand.duplicates,
-            bias=np.round(bias / unit).astype(np.int32),
+            bias=np.round(rounded.bias / unit).astype(np.int32),
             mult=mult,
             shift=shift,
             post_shift=(np.zeros(len(mult)) if post_shift is None else post_shift).astype(np.uint8),

@@ -74,13 +74,6 @@ class OperandScales:
         """Duplicated channels, ascending."""
         return np.flatnonzero(self.residue)
 
-    def rounded(self, values, dither=None) -> np.ndarray:
-        """Values [tokens, channels] as whole steps, float64, residues included; `dither` [channels] moves them first."""
-        low, high = (-32768, WIDE_REACH) if self.wide else (-128, 127)
-        reach = np.where(self.residue, 2, 1)
-        steps = values / self.scale + (0 if dither is None else dither)
-        return np.clip(np.round(steps), low * reach, high * reach)
-
 
 def fixed_point(factor) -> tuple[np.ndarray, np.ndarray]:
     """uint16 multipliers and shifts (0 to 63), one each, with mult / 2**shift nearest to `factor`.
@@ -173,7 +166,7 @@ def operand_scales(
     if living.any():
         channels, part = Channels.of(activations[:, living], importance), weight[:, living]
         if wide:
-            found = balanced_scales(channels, part, reach, finest=finest)
+            found = _wide_scales(channels, part, finest)
             scale[living] = np.maximum(found, found.max() / SPREAD)
         else:
             scale[living], residue[living] = duplicated_scales(
@@ -182,6 +175,15 @@ def operand_scales(
     usual = np.median(scale[living]) if living.any() else finest
     scale[~living] = np.maximum(largest[~living] / reach, usual)
     return OperandScales(np.where(scale > 0, scale, 1.0), residue, wide)
+
+
+def _wide_scales(channels, weight, finest):
+    """`balanced_scales` of a wide operand: from half-way to where all columns of weights are equally large."""
+    exact, column_peak = channels.peak / (WIDE_REACH / HEADROOM), np.abs(weight).max(axis=0)
+    level = (exact * column_peak).max() / column_peak
+    return balanced_scales(
+        channels, weight, WIDE_REACH / HEADROOM, start=np.sqrt(exact * level), finest=finest
+    )
 
 
 def wide_hidden_scales(activated, weight, *, in_scale=0.0, dead=None, importance=None) -> HiddenScales:
@@ -193,7 +195,7 @@ def wide_hidden_scales(activated, weight, *, in_scale=0.0, dead=None, importance
     living = ~dead & weight.any(axis=0) & (np.ptp(activated, axis=0) > 0)
     if living.any():
         channels = Channels.of(activated[:, living], importance)
-        scale = balanced_scales(channels, weight[:, living], WIDE_REACH / HEADROOM, finest=fine)
+        scale = _wide_scales(channels, weight[:, living], fine)
         shift[living] = np.clip(np.round(np.log2(scale / fine)), 0, LARGEST_POST_SHIFT)
     return HiddenScales(fine, 0.0, shift.astype(np.int64), np.zeros(len(shift), dtype=bool))
 

@@ -56,8 +56,8 @@ def test_cycles_go_where_they_gain_most():
     errors[0, 1] = 1.0  # nothing but a wide operand helps
     errors[1, 3] = 0.5, 0.1, 0.1
     first, second = plan(errors)
-    assert first.wide == {"output"} and first.duplicates == Duplicates()
-    assert not second.wide and second.duplicates == Duplicates(down=2)
+    assert first.wide == {"output", "value"} and first.duplicates == Duplicates()
+    assert second.wide == {"value"} and second.duplicates == Duplicates(down=2)
     assert plan(errors, budget=0.0) == plan(np.zeros_like(errors))
 
 
@@ -65,4 +65,4 @@ def test_an_outlier_is_wide_beyond_the_budget():
     needed = np.zeros((2, 4), dtype=bool)
     needed[1, 0] = True
     first, second = plan(np.zeros((2, 4, len(SHARES))), needed, budget=0.0)
-    assert not first.wide and second.wide == {"projections"}
+    assert first.wide == {"value"} and second.wide == {"projections", "value"}
