@@ -120,9 +120,6 @@ class Bench:
         assert self.ctx.get(self.dut.snapshot_cycles) == cycles
 
 
-
-
-
 @pytest.mark.parametrize("seed", [1, 2])
 def test_every_cycle_is_counted_once(seed):
     dut = CycleCounters(PRESETS["tiny4"], KINDS)
@@ -168,4 +165,3 @@ def test_posters_roots_and_snapshots_while_counting(seed):
         assert account.counts[Engine.GEMM][CycleClass.SEMAPHORE_NOBODY]
 
     run(dut, bench)
-
