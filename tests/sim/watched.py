@@ -100,7 +100,7 @@ def _generate(config, folder):
     ports = ports_of(top)
     text = convert(top, name=TOP, ports={name: (signal, None) for name, (signal, _) in ports.items()})
     # What isn't public, Verilator may do without.
-    wire = f"{VECTOR} ;"
+    wire = f"{VECTOR};"
     if text.count(wire) != 1:
         raise ValueError(f"the Verilog must declare {VECTOR} once, not {text.count(wire)} times")
     text = text.replace(wire, f"{VECTOR} /* verilator public_flat_rd */;")
