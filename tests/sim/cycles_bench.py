@@ -5,7 +5,7 @@ import os
 
 import cocotb
 import numpy as np
-from cocotb.triggers import RisingEdge
+from cocotb.triggers import ClockCycles, RisingEdge
 
 from bertha.compiler.compile import compile_layer
 from bertha.golden.integer_model import run_layer
@@ -50,7 +50,7 @@ class Bench:
         await self.driver.start(address, len(code) // 64, window)
         taken = []
         for _ in range(snapshots):
-            await self.transport.wait_for_interrupt(200)
+            await ClockCycles(self._dut.clk, 200)
             await self.driver.snapshot()
             taken.append(await self.driver.engine_cycles())
         result = await self.driver.wait(timeout=TIMEOUT)
@@ -161,7 +161,7 @@ async def after_a_stop(dut):
     program = copy_program(CONFIG, seed=SEED)
     memory = _prepare(program.base, program.before, stalls="many", latency=60)
     await bench.driver.start(program.address, program.commands, program.window)
-    await bench.transport.wait_for_interrupt(300)
+    await ClockCycles(dut.clk, 300)
     await bench.driver.stop()
     assert await bench.transport.wait_for_interrupt(TIMEOUT)
     counts = await bench.driver.engine_cycles()
