@@ -1,6 +1,6 @@
 """Counts events by their number, with a snapshot that is read while counting goes on."""
 
-from amaranth.hdl import Module, Mux, Signal
+from amaranth.hdl import Const, Module, Mux, Signal
 from amaranth.lib import memory, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -73,8 +73,11 @@ class ClassCounter(wiring.Component):
             read_port.addr.eq(self.select),
             kept_port.addr.eq(self.select),
         ]
+        # As a shift: bits that are chosen one by one cost a simulation much more than the count itself.
+        chosen = Signal(depth)
+        m.d.comb += chosen.eq(Const(1, 1) << self.number)
         with m.If(self.enable):
-            m.d.sync += [counted.bit_select(self.number, 1).eq(1), unchanged.bit_select(self.number, 1).eq(0)]
+            m.d.sync += [counted.eq(counted | chosen), unchanged.eq(unchanged & ~chosen)]
         with m.If(self.snapshot | self.clear):
             m.d.sync += unchanged.eq(-1)
         with m.If(self.clear):

@@ -1,6 +1,6 @@
 """Knows which engine posts to which semaphore."""
 
-from amaranth.hdl import Module, Mux, Shape, Signal
+from amaranth.hdl import Const, Module, Mux, Shape, Signal
 from amaranth.lib import memory, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -69,7 +69,7 @@ class Posters(wiring.Component):
         with m.If(self.clear):
             m.d.sync += known.eq(0)
         with m.Elif(write.en):
-            m.d.sync += known.bit_select(write.addr, 1).eq(1)
+            m.d.sync += known.eq(known | (Const(1, 1) << write.addr))
         for semaphore, poster in zip(self.semaphore, self.poster):
             read = table.read_port(domain="comb")
             m.d.comb += [
