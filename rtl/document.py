@@ -1,5 +1,6 @@
 """The tables of docs/programming.md, from the declarations of registers and commands."""
 
+from bertha.rtl.counters.classes import CycleClass
 from bertha.rtl.isa import COMMANDS, Engine, FaultReason, Opcode, Statistics, Table, Wide, semaphore_layout
 from bertha.rtl.registers import REGISTERS
 
@@ -33,12 +34,13 @@ def tables() -> str:
     for title, kind in (
         ("Engines (`error_engine`)", Engine),
         ("Fault reasons (`error_reason`)", FaultReason),
+        ("Classes of cycles (`count_select`)", CycleClass),
         ("Statistics", Statistics),
         ("Wide", Wide),
         ("Tables", Table),
     ):
         lines += [f"### {title}", ""]
-        lines += _table(("value", "name"), [(int(member), f"`{member.name}`") for member in kind])
+        lines += _table(("value", "name"), [(member.value, f"`{member.name}`") for member in kind])
     lines += ["## Commands", "", "A wait or post field is made of:", ""]
     lines += _table(
         ("bits", "part"),

@@ -1,5 +1,6 @@
 """The C header of registers and commands, from their declarations."""
 
+from bertha.rtl.counters.classes import CycleClass
 from bertha.rtl.isa import COMMAND_BYTES, COMMANDS, Engine, FaultReason, Opcode, Statistics, Table, Wide
 from bertha.rtl.registers import IDENTITY, REGISTERS
 
@@ -8,7 +9,7 @@ __all__ = ["text"]
 
 def _enum(lines, prefix, members):
     for member in members:
-        lines.append(f"#define BERTHA_{prefix}_{member.name} {int(member):#04x}u")
+        lines.append(f"#define BERTHA_{prefix}_{member.name} {member.value:#04x}u")
     lines.append("")
 
 
@@ -41,6 +42,7 @@ def text(config) -> str:
     _enum(lines, "ENGINE", Engine)
     _enum(lines, "OP", Opcode)
     _enum(lines, "FAULT", FaultReason)
+    _enum(lines, "CYCLES", CycleClass)
     _enum(lines, "STATISTICS", Statistics)
     _enum(lines, "WIDE", Wide)
     _enum(lines, "TABLE", Table)

@@ -3,7 +3,16 @@
 from dataclasses import dataclass
 from enum import Enum
 
-__all__ = ["ADDRESS_BITS", "IDENTITY", "REGISTERS", "VERSION", "Access", "Register", "offset_of"]
+__all__ = [
+    "ADDRESS_BITS",
+    "IDENTITY",
+    "REGISTERS",
+    "VERSION",
+    "Access",
+    "Register",
+    "offset_of",
+    "registers_of",
+]
 
 IDENTITY = 0x48545242  # "BRTH", little-endian
 VERSION = 0x0001_0001
@@ -20,12 +29,16 @@ class Access(Enum):
 
 @dataclass(frozen=True)
 class Register:
-    """One register of 32 bits at byte `offset`."""
+    """One register of 32 bits at byte `offset`.
+
+    `counts` marks those that an accelerator without cycle counters doesn't have; they read zero there.
+    """
 
     name: str
     offset: int
     access: Access
     doc: str
+    counts: bool = False
 
 
 _R, _RW, _W1 = Access.READ, Access.READ_WRITE, Access.WRITE_ONE
@@ -38,7 +51,11 @@ REGISTERS = [
     Register("axi", 0x10, _R, "data bits << 16 | address bits"),
     Register("limits", 0x14, _R, "row slots << 16 | semaphores << 8 | queue depth"),
     Register(
-        "control", 0x20, _W1, "bit 0: doorbell (start); bit 1: clear (an error); bit 2: stop; bit 3: abandon"
+        "control",
+        0x20,
+        _W1,
+        "bit 0: doorbell (start); bit 1: clear (an error); bit 2: stop; bit 3: abandon; "
+        "bit 4: snapshot of the cycle counters",
     ),
     Register("status", 0x24, _R, "bit 0: busy; bit 1: done; bit 2: error; bit 3: the bus owes answers"),
     Register("irq_enable", 0x28, _RW, "bit 0: interrupt on done or error"),
@@ -60,7 +77,23 @@ REGISTERS = [
     Register("gemm_busy", 0x90, _R, "cycles in which a word pair entered the array"),
     Register("vector_busy", 0x94, _R, "cycles in which the vector engine worked on a command"),
     Register("commands_done", 0x98, _R, "commands dispatched"),
+    Register("cycle_counters", 0xA0, _R, "1 if there are cycle counters, else 0", counts=True),
+    Register(
+        "count_select",
+        0xA4,
+        _RW,
+        "count to be read: class, bits 3:0; Engine, bits 6:4; bit 7: root causes of the array's waits for that engine",
+        counts=True,
+    ),
+    Register("count", 0xA8, _R, "cycles in the last snapshot, of what count_select says", counts=True),
+    Register("snapshot_cycles", 0xAC, _R, "value of cycles in the last snapshot, low half", counts=True),
+    Register("snapshot_cycles_high", 0xB0, _R, "high half, as of cycles_high", counts=True),
 ]
+
+
+def registers_of(config) -> list[Register]:
+    """The registers that an accelerator of this configuration has."""
+    return [register for register in REGISTERS if config.cycle_counters or not register.counts]
 
 
 def offset_of(name) -> int:

@@ -77,6 +77,8 @@ class Bertha(wiring.Component):
                 getattr(self, f"trace_{name}_active").eq(port.active),
                 getattr(self, f"trace_{name}_index").eq(port.index),
             ]
+        if config.cycle_counters:
+            m.d.comb += [state.eq(engine.state) for state, engine in zip(control.state, engines.values())]
         for port, user in (*zip(scratchpad.read, reads), *zip(scratchpad.write, writes)):
             connect(m, user, port)
 

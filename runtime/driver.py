@@ -5,10 +5,11 @@ from dataclasses import dataclass
 from bertha.errors import AcceleratorFault, DriverError
 from bertha.rtl.isa import Engine, FaultReason
 from bertha.rtl.registers import IDENTITY, VERSION, offset_of
+from bertha.runtime.engine_cycles import EngineCycles, engine_cycles
 
 __all__ = ["Counters", "Driver"]
 
-_DOORBELL, _CLEAR, _STOP, _ABANDON = 1, 2, 4, 8  # bits of control
+_DOORBELL, _CLEAR, _STOP, _ABANDON, _SNAPSHOT = 1, 2, 4, 8, 16  # bits of control
 _BUSY, _DONE, _ERROR, _OWED = 1, 2, 4, 8  # bits of status
 
 
@@ -154,6 +155,14 @@ class Driver:
         """Runs a program to its end: `start`, then `wait`."""
         await self.start(address, length, window)
         return await self.wait(**waiting)
+
+    async def snapshot(self) -> None:
+        """Keeps the cycle counters of a program that runs as they are now; the end of a program does so by itself."""
+        await self.write("control", _SNAPSHOT)
+
+    async def engine_cycles(self) -> EngineCycles | None:
+        """Where each engine's cycles went until the last snapshot; None of an accelerator that doesn't count them."""
+        return await engine_cycles(self)
 
     async def stop(self) -> None:
         """Ends a program that runs: `wait` then raises an AcceleratorFault, HOST_STOP or what came before it.

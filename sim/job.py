@@ -135,6 +135,8 @@ class Outcome:
         Bytes outside the results and the scratch that are not what they were before.
     seconds : float
         Wall-clock time.
+    engine_cycles : dict or None
+        `bertha.runtime.engine_cycles.EngineCycles` as a dict; None of an accelerator without cycle counters.
     """
 
     output: np.ndarray
@@ -145,6 +147,7 @@ class Outcome:
     bytes_written: int
     stray_bytes: int
     seconds: float
+    engine_cycles: dict | None = None
 
 
 def write_outcome(folder, number, outcome) -> None:

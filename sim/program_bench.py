@@ -58,6 +58,9 @@ async def run_job(dut) -> None:
             raise SimulationError(
                 f"register cycles must be the {elapsed} cycles that passed, not {result.cycles}"
             )
+        engine_cycles = await driver.engine_cycles()
+        if engine_cycles:
+            _check_sums(engine_cycles, result.cycles)
         rows = {engine: trace.rows(engine) for engine in TRACE_ENGINES}
         for engine_rows in rows.values():
             for name in ("first", "last"):
@@ -74,5 +77,14 @@ async def run_job(dut) -> None:
                 bytes_written=memory.bytes_written - written,
                 stray_bytes=stray_bytes(memory, expected, [program.output, *program.scratch]),
                 seconds=seconds,
+                engine_cycles=asdict(engine_cycles) if engine_cycles else None,
             ),
         )
+
+
+def _check_sums(engine_cycles, cycles):
+    """Every cycle of every engine must have been counted once."""
+    for engine, classes in engine_cycles.classes.items():
+        total = sum(classes.values())
+        if total != cycles & 0xFFFF_FFFF:
+            raise SimulationError(f"the cycles of engine {engine} must add up to {cycles}, not {total}")

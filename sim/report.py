@@ -145,6 +145,10 @@ class RunReport:
         Of a whole model's run, the cost by kind of operation.
     saturations : dict
         Of a whole model's run, saturated values by stream, where there are any.
+    engines, array_waits : dict
+        Where each engine's cycles went, all sequences together: cycles by engine and class, and of the array's waits
+        by the engine that it waited for and the class that this one was in; see
+        `bertha.runtime.engine_cycles.EngineCycles`. Empty of an accelerator without cycle counters.
     """
 
     preset: str
@@ -186,6 +190,8 @@ class RunReport:
     embedding: object = None
     kinds: list = field(default_factory=list)
     saturations: dict = field(default_factory=dict)
+    engines: dict = field(default_factory=dict)
+    array_waits: dict = field(default_factory=dict)
 
     @property
     def whole_model(self) -> bool:
@@ -231,7 +237,20 @@ def shared_figures(options, prepared, outcomes) -> dict:
             for name in ("load", "store", "gemm", "vector")
         },
         "ops": operations(runs[0].program.commands, outcomes[0].trace, runs[0].ranges),
+        "engines": _added(outcomes, "classes"),
+        "array_waits": _added(outcomes, "array_waits"),
     }
+
+
+def _added(outcomes, what):
+    """The runs' counts by engine and class, all together."""
+    total = {}
+    for outcome in outcomes:
+        for engine, classes in (outcome.engine_cycles or {}).get(what, {}).items():
+            row = total.setdefault(engine, dict.fromkeys(classes, 0))
+            for name, count in classes.items():
+                row[name] += count
+    return total
 
 
 def own_macs(run) -> int:

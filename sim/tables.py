@@ -5,6 +5,7 @@ import re
 from rich.markup import escape
 from rich.table import Table
 
+from bertha.sim.engine_tables import engine_table, wait_table
 from bertha.sim.report import fold, printable
 
 __all__ = ["print_report"]
@@ -251,6 +252,10 @@ def print_report(report, console) -> None:
         console.print(_sentence_table(report))
     else:
         console.print(_operation_table(report))
+    if report.engines:
+        console.print(engine_table(report))
+    if any(sum(classes.values()) for classes in report.array_waits.values()):
+        console.print(wait_table(report))
     if len(report.sequences) > 1:
         console.print(_sequence_table(report))
     summary = _summary(report)

@@ -1,6 +1,6 @@
 """Everything between the host and the engines."""
 
-from amaranth.hdl import Array, Cat, Module, Mux, ResetInserter
+from amaranth.hdl import Array, Cat, Module, Mux, ResetInserter, Shape, Value
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
@@ -13,8 +13,11 @@ from bertha.rtl.control.semaphores import Semaphores
 from bertha.rtl.control.sequencer import Sequencer
 from bertha.rtl.control.supervisor import Supervisor
 from bertha.rtl.control.watchdog import Watchdog
+from bertha.rtl.counters.cycle_counters import CycleCounters
+from bertha.rtl.engine.posts import PostPair
 from bertha.rtl.engine.signatures import ControlSide
-from bertha.rtl.isa import Engine
+from bertha.rtl.engine.state import EngineState
+from bertha.rtl.isa import Engine, Opcode, command_layout
 from bertha.rtl.registers import ADDRESS_BITS
 from bertha.rtl.signatures import EPOCH_BITS, window_layout
 from bertha.rtl.stream import connect_streams
@@ -37,6 +40,8 @@ class Control(wiring.Component):
         Of the program that runs.
     epoch : Out(EPOCH_BITS)
         Of the bursts that are issued now.
+    state : In(EngineState) x engines
+        With cycle counters only.
 
     Parameters
     ----------
@@ -58,6 +63,7 @@ class Control(wiring.Component):
                 "window": Out(window_layout(config)),
                 "epoch": Out(EPOCH_BITS),
             }
+            | ({"state": In(EngineState).array(len(self._kinds))} if config.cycle_counters else {})
         )
 
     def elaborate(self, platform) -> Module:
@@ -175,4 +181,31 @@ class Control(wiring.Component):
             Cat(registers.cycles, registers.cycles_high).eq(counters.cycles),
             registers.commands_done.eq(fetcher.index),
         ]
+        if config.cycle_counters:
+            m.submodules.cycle_counters = cycle_counters = CycleCounters(config, kinds)
+            self._count_cycles(m, cycle_counters, registers, supervisor, counters, fetcher, sequencer)
         return m
+
+    def _count_cycles(self, m, cycle_counters, registers, supervisor, counters, fetcher, sequencer):
+        body = sequencer.i.payload.body
+        first_post = command_layout(Opcode.GEMM)["post0"].offset
+        m.d.comb += [
+            cycle_counters.start.eq(supervisor.start),
+            cycle_counters.counting.eq(supervisor.busy),
+            cycle_counters.cycles.eq(counters.cycles),
+            cycle_counters.snapshot.eq(registers.control[4]),
+            cycle_counters.finished.eq(fetcher.finished),
+            cycle_counters.dispatched.eq(Cat(c.valid & c.ready for c in sequencer.command).any()),
+            Value.cast(cycle_counters.engine).eq(body[4:8]),
+            cycle_counters.posts.eq(body[first_post : first_post + Shape.cast(PostPair).width]),
+            cycle_counters.select.eq(registers.count_select),
+            registers.count.eq(cycle_counters.count),
+            Cat(registers.snapshot_cycles, registers.snapshot_cycles_high).eq(cycle_counters.snapshot_cycles),
+        ]
+        for number, engine in enumerate(self.engine):
+            m.d.comb += [
+                cycle_counters.state[number].eq(self.state[number]),
+                cycle_counters.waiting[number].eq(engine.waiting),
+                cycle_counters.idle[number].eq(engine.idle),
+                cycle_counters.semaphore[number].eq(engine.wait.payload.semaphore),
+            ]

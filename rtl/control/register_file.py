@@ -5,14 +5,14 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from bertha.rtl.axi import Response, axi4_lite_signature
-from bertha.rtl.registers import ADDRESS_BITS, IDENTITY, REGISTERS, VERSION, Access
+from bertha.rtl.registers import ADDRESS_BITS, IDENTITY, VERSION, Access, registers_of
 from bertha.rtl.selection import one_hot_select
 
 __all__ = ["RegisterFile"]
 
 
 class RegisterFile(wiring.Component):
-    """`bertha.rtl.registers.REGISTERS` behind an AXI4-Lite subordinate; one read and one write at a time.
+    """`bertha.rtl.registers.registers_of(config)` behind an AXI4-Lite subordinate; one read and one write at a time.
 
     Write strobes are honoured byte by byte. Offsets without a register read zero and ignore writes,
     both with OKAY, as do writes to read-only registers. The low two address bits are ignored. Reading a
@@ -42,9 +42,11 @@ class RegisterFile(wiring.Component):
             "scratchpad_bytes": config.scratchpad_bytes,
             "axi": config.axi_data_bits << 16 | config.axi_addr_bits,
             "limits": config.row_slots << 16 | config.semaphores << 8 | config.queue_depth,
+            "cycle_counters": config.cycle_counters,
         }
+        self._registers = registers_of(config)
         ports = {"s_axil": In(axi4_lite_signature(addr_bits=ADDRESS_BITS))}
-        for register in REGISTERS:
+        for register in self._registers:
             if register.access is Access.READ:
                 if register.name not in self._constants:
                     ports[register.name] = In(32)
@@ -80,7 +82,7 @@ class RegisterFile(wiring.Component):
 
         # Which register is meant, and its value, take a cycle each.
         reading = Signal()
-        chosen = Signal(len(REGISTERS))
+        chosen = Signal(len(self._registers))
         values = []
         m.d.comb += [bus.arready.eq(~reading & ~bus.rvalid), bus.rresp.eq(Response.OKAY)]
         with m.If(bus.arvalid & bus.arready):
@@ -91,8 +93,8 @@ class RegisterFile(wiring.Component):
             m.d.sync += bus.rvalid.eq(0)
 
         mask = Cat(strobe.replicate(8) for strobe in strobes)
-        names = {register.name: number for number, register in enumerate(REGISTERS)}
-        for number, register in enumerate(REGISTERS):
+        names = {register.name: number for number, register in enumerate(self._registers)}
+        for number, register in enumerate(self._registers):
             written = do_write & (write_word == register.offset >> 2)
             if register.access is Access.READ_WRITE:
                 value = getattr(self, register.name)

@@ -5,11 +5,13 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from bertha.rtl.axi import Response, burst_address, read_beat, read_client
+from bertha.rtl.dma.activity import LoadActivity
 from bertha.rtl.dma.planner import BurstPlanner
 from bertha.rtl.dma.signatures import burst_lines, response_reason
 from bertha.rtl.engine.border import Border
 from bertha.rtl.engine.posts import PostPair
 from bertha.rtl.engine.signatures import ControlSide
+from bertha.rtl.engine.state import EngineState
 from bertha.rtl.isa import Engine
 from bertha.rtl.scratchpad.writer import LineWriter
 from bertha.rtl.signatures import INDEX_BITS, bank_write, window_layout
@@ -39,6 +41,8 @@ class LoadEngine(wiring.Component):
     dram : Out(read_client)
     stray : Out(1)
         A beat of no burst came.
+    state : Out(EngineState)
+        With cycle counters only.
 
     Parameters
     ----------
@@ -57,6 +61,7 @@ class LoadEngine(wiring.Component):
                 "dram": Out(read_client(config)),
                 "stray": Out(1),
             }
+            | ({"state": Out(EngineState)} if config.cycle_counters else {})
         )
 
     def elaborate(self, platform) -> Elaboratable:
@@ -169,5 +174,15 @@ class LoadEngine(wiring.Component):
             m.d.comb += [
                 engine.fault.payload.reason.eq(response_reason(beats.o.payload.resp)),
                 engine.fault.payload.index.eq(head.index),
+            ]
+        if config.cycle_counters:
+            m.submodules.activity = activity = LoadActivity()
+            m.d.comb += [
+                activity.active.eq(engine.active),
+                activity.busy.eq(engine.busy),
+                activity.burst.eq(flight.o.valid),
+                activity.beat.eq(beats.o.valid),
+                activity.refused.eq(self.write.valid & ~self.write.ready),
+                self.state.eq(activity.state),
             ]
         return ResetInserter(self.control.abandon)(m)

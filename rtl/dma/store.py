@@ -5,11 +5,13 @@ from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
 from bertha.rtl.axi import Response, write_beat
+from bertha.rtl.dma.activity import StoreActivity
 from bertha.rtl.dma.planner import BurstPlanner
 from bertha.rtl.dma.signatures import burst_lines, response_reason, write_client
 from bertha.rtl.engine.border import Border
 from bertha.rtl.engine.posts import PostPair
 from bertha.rtl.engine.signatures import ControlSide
+from bertha.rtl.engine.state import EngineState
 from bertha.rtl.isa import Engine
 from bertha.rtl.scratchpad.reader import LineReader
 from bertha.rtl.signatures import EPOCH_BITS, INDEX_BITS, read_port, window_layout
@@ -36,6 +38,8 @@ class StoreEngine(wiring.Component):
     dram : Out(write_client)
     stray : Out(1)
         A response to no burst came.
+    state : Out(EngineState)
+        With cycle counters only.
 
     In an abort, the beats that are still due on the bus go out without a strobe. Those of bursts that
     were given up on do so before any beat of a later one, and nobody waits for their responses.
@@ -58,6 +62,7 @@ class StoreEngine(wiring.Component):
                 "dram": Out(write_client(config)),
                 "stray": Out(1),
             }
+            | ({"state": Out(EngineState)} if config.cycle_counters else {})
         )
 
     def elaborate(self, platform) -> Module:
@@ -177,5 +182,17 @@ class StoreEngine(wiring.Component):
             m.d.comb += [
                 engine.fault.payload.reason.eq(response_reason(self.dram.b.payload)),
                 engine.fault.payload.index.eq(answered.index),
+            ]
+        if config.cycle_counters:
+            m.submodules.activity = activity = StoreActivity()
+            m.d.comb += [
+                activity.active.eq(engine.active),
+                activity.busy.eq(engine.busy),
+                activity.due.eq(sending.o.valid),
+                activity.beat.eq(w.i.valid),
+                activity.ends.eq(sending.o.valid & sending.o.ready),
+                activity.unanswered.eq(flight.o.valid),
+                activity.refused.eq(self.read.request.valid & ~self.read.request.ready),
+                self.state.eq(activity.state),
             ]
         return m

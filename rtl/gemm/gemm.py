@@ -1,11 +1,13 @@
 """The GEMM engine: wires sequencer, readers, feeder, array, combiner, drain queue and epilogue."""
 
-from amaranth.hdl import Elaboratable, Module, ResetInserter, Signal, signed
+from amaranth.hdl import Cat, Elaboratable, Module, ResetInserter, Signal, signed
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
 from bertha.rtl.engine.border import Border
 from bertha.rtl.engine.signatures import ControlSide
+from bertha.rtl.engine.state import EngineState
+from bertha.rtl.gemm.activity import Activity
 from bertha.rtl.gemm.array import SystolicArray
 from bertha.rtl.gemm.column import ACCUMULATOR_BITS
 from bertha.rtl.gemm.combiner import PlaneCombiner
@@ -41,6 +43,8 @@ class GemmEngine(wiring.Component):
         To the row slots.
     table : In(TableWriteSignature)
         The piecewise table's entries.
+    state : Out(EngineState)
+        With cycle counters only.
     """
 
     READS, WRITES = ("a", "b", "residual", "params"), ("write",)
@@ -64,6 +68,7 @@ class GemmEngine(wiring.Component):
                 "statistics_write": Out(RowSlots.write_signature(config, moments)),
                 "table": In(TableWriteSignature),
             }
+            | ({"state": Out(EngineState)} if config.cycle_counters else {})
         )
 
     def elaborate(self, platform) -> Elaboratable:
@@ -163,4 +168,22 @@ class GemmEngine(wiring.Component):
         for fault in reversed(faults):
             with m.If(fault.valid):
                 m.d.comb += [engine.fault.valid.eq(1), engine.fault.payload.eq(fault.payload)]
+        if config.cycle_counters:
+            m.submodules.activity = activity = Activity()
+            self._watch(m, activity, sequencer, feeder)
         return ResetInserter(self.control.abort)(m)
+
+    def _watch(self, m, activity, sequencer, feeder):
+        def refused(*ports):
+            return Cat(port.valid & ~port.ready for port in ports).any()
+
+        m.d.comb += [
+            activity.active.eq(feeder.active),
+            activity.tile_taken.eq(feeder.tile.ready),
+            activity.tile_waits.eq(feeder.tile.valid),
+            activity.has_lines.eq(feeder.a.valid & feeder.b.valid),
+            activity.issuing.eq(sequencer.busy),
+            activity.operand_refused.eq(refused(self.a.request, self.b.request)),
+            activity.other_refused.eq(refused(self.residual.request, self.params.request, self.write)),
+            self.state.eq(activity.state),
+        ]

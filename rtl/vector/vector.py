@@ -1,11 +1,12 @@
 """The vector engine."""
 
-from amaranth.hdl import Elaboratable, Module, ResetInserter
+from amaranth.hdl import Cat, Elaboratable, Module, ResetInserter
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from bertha.rtl.engine.border import Border
 from bertha.rtl.engine.signatures import ControlSide
+from bertha.rtl.engine.state import EngineState
 from bertha.rtl.isa import Engine, NormRecord, RangeRecord
 from bertha.rtl.lanes.record_reader import RecordReader
 from bertha.rtl.row_slots import RowSlots
@@ -13,6 +14,7 @@ from bertha.rtl.scratchpad.reader import LineReader
 from bertha.rtl.scratchpad.writer import LineWriter
 from bertha.rtl.signatures import Moments, RowFactor, TableWriteSignature, bank_write, read_port
 from bertha.rtl.stream import Register, connect_streams
+from bertha.rtl.vector.activity import Activity
 from bertha.rtl.vector.lanes import Lanes, result_word
 from bertha.rtl.vector.packer import Packer
 from bertha.rtl.vector.row_scale import RowScale
@@ -42,6 +44,8 @@ class VectorEngine(wiring.Component):
         The engine's side of the row slots.
     piecewise_write : Out(TableWriteSignature)
         Entries of the table that the GEMM epilogue holds.
+    state : Out(EngineState)
+        With cycle counters only.
 
     Parameters
     ----------
@@ -66,6 +70,7 @@ class VectorEngine(wiring.Component):
                 "range_write": Out(RowSlots.write_signature(config, ranges)),
                 "piecewise_write": Out(TableWriteSignature),
             }
+            | ({"state": Out(EngineState)} if config.cycle_counters else {})
         )
 
     def elaborate(self, platform) -> Elaboratable:
@@ -163,4 +168,20 @@ class VectorEngine(wiring.Component):
         wiring.connect(m, table_loader.segments, wiring.flipped(self.piecewise_write))
         wiring.connect(m, row_writer.factor_write, wiring.flipped(self.factor_write))
         wiring.connect(m, row_writer.range_write, wiring.flipped(self.range_write))
+        if config.cycle_counters:
+            m.submodules.activity = activity = Activity()
+            ports = (self.source.request, self.params.request, self.write)
+            m.d.comb += [
+                activity.busy.eq(sequencer.active),
+                activity.start.eq(sequencer.start),
+                activity.source_valid.eq(source.o.valid),
+                activity.source_ready.eq(source.o.ready),
+                activity.source_idle.eq(source.idle),
+                activity.line_leaves.eq(packer.o.valid & packer.o.ready),
+                activity.scale.eq(sequencer.scale),
+                activity.scaled.eq(row_scale.done),
+                activity.entry.eq(table_loader.exp2.enable | table_loader.segments.enable),
+                activity.refused.eq(Cat(port.valid & ~port.ready for port in ports).any()),
+                self.state.eq(activity.state),
+            ]
         return ResetInserter(self.control.abort)(m)

@@ -8,7 +8,9 @@ import pytest
 from rich.console import Console
 
 from bertha.compiler.program import Command, Work
+from bertha.rtl.counters.classes import CycleClass
 from bertha.rtl.isa import Opcode
+from bertha.sim.engine_tables import CLASS_NAMES
 from bertha.sim.memory import Trace
 from bertha.sim.report import Operation, RunReport, describe_difference, operations, write_report
 from bertha.sim.tables import print_report
@@ -231,3 +233,42 @@ def test_first_difference():
     assert describe_difference(result, expected) == (
         "2 of 12 values, first at token 1, feature 2: 7 instead of 0"
     )
+
+
+def _counted(**counts):
+    return {cycle_class.name.lower(): counts.get(cycle_class.name.lower(), 0) for cycle_class in CycleClass}
+
+
+def test_cycles_of_engines_are_shown_by_class():
+    """Classes that nobody was in have no row; shares are of all cycles."""
+    one = report(
+        engines={
+            "load": _counted(working=30, dram_read=60, idle=10),
+            "gemm": _counted(working=45, semaphore_vector=40, filling=15),
+        },
+        array_waits={"vector": _counted(working=25, semaphore_load=15), "load": _counted()},
+    )
+    text = printed(one)
+    rows = {
+        cells[0]: [cell for cell in cells[1:] if cell]
+        for cells in ([cell.strip() for cell in line.split("│")[1:-1]] for line in text.splitlines())
+        if cells
+    }
+    assert rows["working"] == ["30", "30.00 %", "45", "45.00 %"]
+    assert rows["waiting for vector"] == ["40", "40.00 %"]
+    assert rows["all"] == ["100", "100.00 %"] * 2
+    assert "waiting for store" not in rows and "held up by the scratchpad" not in rows
+    waits = [line.replace("│", " ").split() for line in text.splitlines() if line.startswith("│ vector")]
+    assert waits == [
+        ["vector", "working", "25", "25.00", "%"],
+        ["vector", "waiting", "for", "load", "15", "15.00", "%"],
+    ]
+
+
+def test_every_class_has_a_readable_name():
+    assert set(CLASS_NAMES) == {cycle_class.name.lower() for cycle_class in CycleClass}
+
+
+def test_an_accelerator_without_counters_has_no_such_tables():
+    assert "cycles went" not in printed(report())
+    assert "waits came from" not in printed(report())

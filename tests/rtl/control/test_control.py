@@ -6,7 +6,7 @@ import pytest
 
 from bertha.rtl.config import PRESETS
 from bertha.rtl.isa import FaultReason, Opcode, encode, reserved_mask, semaphore
-from bertha.rtl.registers import IDENTITY, REGISTERS, VERSION, Access, offset_of
+from bertha.rtl.registers import IDENTITY, REGISTERS, VERSION, Access, offset_of, registers_of
 from tests.rtl.control.harness import ENGINES, Harness, units_of
 
 TINY, EDGE = PRESETS["tiny4"], PRESETS["edge8"]
@@ -332,6 +332,7 @@ def test_registers(name):
         "scratchpad_bytes": config.scratchpad_bytes,
         "axi": 64 << 16 | 32,
         "limits": config.row_slots << 16 | 32 << 8 | 8,
+        "cycle_counters": config.cycle_counters,
     }
     if config is EDGE:
         constants["axi"] = EDGE.axi_data_bits << 16 | 32
@@ -340,7 +341,7 @@ def test_registers(name):
         rng = random.Random(1)
         model = dict.fromkeys(range(0, 256, 4), 0)
         model.update({offset_of(register): value for register, value in constants.items()})
-        writable = {r.offset for r in REGISTERS if r.access is Access.READ_WRITE}
+        writable = {r.offset for r in registers_of(config) if r.access is Access.READ_WRITE}
         acting = {r.offset for r in REGISTERS if r.access is Access.WRITE_ONE}
         for _ in range(150):
             offset = rng.choice([o for o in model if o not in acting])
