@@ -91,6 +91,7 @@ public:
         pass_ranges(clock);
         // Everything that may_issue and the packer's room are made of was looked at in this cycle.
         step_sequencer(clock, start, number, more_granted);
+        // What the last words left in `m_way` and `m_popped` has been written over by then.
         m_quiet = !m_stepped && !m_drain_starts && !m_drain_left && !m_feeder_valid && now - m_last_word > 32;
         return posts;
     }
@@ -304,7 +305,10 @@ private:
         const bool pop = m_results.valid() && m_packer_has_room_before;
         if (summed.valid) m_results.push(clock, summed);
         m_popped[now & 15] = pop ? m_results.front() : Word{};
-        if (pop) m_results.pop(clock);
+        if (pop) {
+            m_last_word = now;
+            m_results.pop(clock);
+        }
         m_has_room = m_place_room > 2;
         m_place_room += pop - entered;
     }
@@ -378,7 +382,7 @@ private:
     EpilogueTile m_epilogue{};
     Word m_way[32] = {}, m_popped[16] = {};
     uint32_t m_column = 0, m_free_residuals = 0, m_place_room = 0;
-    uint64_t m_last_word = 0;
+    uint64_t m_last_word = 0;  // taken from the drain or by the packer
     bool m_tile_valid = false, m_within = true, m_next_known = false, m_has_room = false, m_has_residual = false;
     bool m_take = false, m_pop_record = false, m_pop_residual = false, m_quiet = true;
     Tokens m_residuals;
