@@ -78,7 +78,7 @@ class Run:
     tail: np.ndarray
 
 
-def run_commands(commands, config, *, latency, bandwidth, outstanding=64, most=1 << 62) -> Run:
+def run_commands(commands, config, *, latency, bandwidth, outstanding=64, most=1 << 62, skips=True) -> Run:
     """The timing of a list of commands.
 
     Parameters
@@ -93,6 +93,8 @@ def run_commands(commands, config, *, latency, bandwidth, outstanding=64, most=1
         Bursts that the memory accepts, of each direction.
     most : int
         Cycles after which the program must have ended.
+    skips : bool
+        Whether cycles that repeat those before are passed over; what comes out is the same.
 
     Raises
     ------
@@ -112,6 +114,7 @@ def run_commands(commands, config, *, latency, bandwidth, outstanding=64, most=1
         len(commands),
         flagged.ctypes.data_as(ctypes.c_void_p),
         ctypes.c_uint64(most),
+        skips,
         results.ctypes.data_as(ctypes.c_void_p),
         ctypes.byref(result),
     )

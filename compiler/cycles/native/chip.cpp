@@ -12,11 +12,14 @@ uint32_t model_sizes(uint32_t which) {
     return sizes[which];
 }
 
-// Runs a program of `length` commands; `results` has as many. Returns whether it ended within `most` cycles.
+// Runs a program of `length` commands; `results` has as many. `skips`: whether cycles that repeat may be passed over. Returns whether it ended within `most` cycles.
 int model_run(const Parameters* parameters, const MemoryTiming* timing, const Command* program, uint32_t length,
-              const int32_t* flagged, uint64_t most, CommandResult* results, Result* result) {
+              const int32_t* flagged, uint64_t most, int skips, CommandResult* results, Result* result) {
     const auto chip = std::make_unique<Chip>(*parameters, *timing, program, length, flagged, results);
-    while (!chip->finished() && chip->now() < most) chip->cycle();
+    while (!chip->finished() && chip->now() < most) {
+        chip->cycle();
+        if (skips) chip->skip();
+    }
     chip->finish(result);
     return chip->finished();
 }

@@ -158,6 +158,45 @@ public:
         ++m_now;
     }
 
+    // Passes over cycles in which the array works through a long tile and nothing else changes, as far as every cycle of
+    // them is known: as if `cycle` had been called so often. Called between cycles.
+    void skip() {
+        if (!still()) {
+            m_still_since = m_now + 1;
+            return;
+        }
+        const uint64_t period = Semaphores::retries;
+        if (m_now - m_still_since < period) return;
+        if ((m_now - m_still_since) % period) return;
+        const Gemm::Phase phase = m_gemm.phase();
+        const uint32_t lines = m_gemm.a.left;
+        const bool repeats = m_has_phase && m_phase_cycle + period == m_now && phase == m_phase &&
+                             m_phase_left[0] - m_gemm.a.left == period / 2 && m_phase_left[1] - m_gemm.b.left == period / 2 &&
+                             m_phase_left[2] - m_gemm.words_left() == period;
+        m_has_phase = true;
+        m_phase = phase;
+        m_phase_cycle = m_now;
+        m_phase_left[0] = lines;
+        m_phase_left[1] = m_gemm.b.left;
+        m_phase_left[2] = m_gemm.words_left();
+        if (!repeats) return;
+        uint64_t cycles = std::min<uint64_t>(m_gemm.words_left() - 2, m_memory.changes(m_now) - m_now);
+        for (const uint32_t left : {m_gemm.a.left, m_gemm.b.left}) cycles = std::min<uint64_t>(cycles, left < 3 ? 0 : 2 * (left - 3));
+        cycles -= cycles % period;
+        if (!cycles) return;
+        m_gemm.skip(static_cast<uint32_t>(cycles));
+        CommandResult& result = m_results[m_gemm.active_command];
+        result.busy += static_cast<int64_t>(cycles);
+        result.activity[WORKING] += static_cast<int64_t>(cycles);
+        m_now += cycles;
+        result.last = static_cast<int64_t>(m_now) - 1;
+        for (unsigned e = 0; e < ENGINES; ++e) {
+            m_activity[e][m_last_activity[e]] += static_cast<int64_t>(cycles);
+            if (e != GEMM) m_pending[e][m_last_activity[e]] += static_cast<int64_t>(cycles);
+        }
+        m_has_phase = false;
+    }
+
     void finish(Result* result) {
         result->cycles = static_cast<int64_t>(m_now);
         result->bytes_read = static_cast<int64_t>(m_memory.beats_read * m_p.axi_data_bytes);
@@ -174,6 +213,27 @@ private:
         bool is_fetch;
         uint32_t beats;
     };
+
+    // Whether the next cycles change nothing but what `Gemm::skip` and the memory's times account for.
+    bool still() const {
+        if (!m_gemm.only_feeds(m_now, m_borders[GEMM].commands.valid() && !m_borders[GEMM].waiting)) return false;
+        for (unsigned e = 0; e < ENGINES; ++e) {
+            const Border& border = m_borders[e];
+            if (!border.posts_nothing() || (e != GEMM && border.commands.valid() && !border.waiting && takes_command(e)))
+                return false;
+        }
+        return m_fetcher.still() && !dispatches() && m_semaphores.still() && m_memory.changes(m_now) > m_now &&
+               !m_ar.valid() && !m_r.valid() && m_load.still() && m_store.still() && m_vector.still();
+    }
+    bool takes_command(unsigned engine) const {
+        return engine == LOAD ? m_load.planner.ready() : engine == STORE ? m_store.planner.ready() : m_vector.takes_command();
+    }
+    bool dispatches() const {
+        if (!m_fetcher.valid()) return false;
+        if (!m_checked) return true;
+        const unsigned engine = m_program[m_fetcher.index()].engine();
+        return engine == SEQUENCER ? false : m_borders[engine].commands.ready();
+    }
 
     void post(unsigned engine, uint32_t number) {
         const Command& command = m_program[number];
@@ -209,6 +269,7 @@ private:
             else if (border.commands.valid() || otherwise == FILLING) activity = FILLING;
             else if (!m_fetcher.finished()) activity = COMMAND;
         }
+        m_last_activity[engine] = activity;
         ++m_activity[engine][activity];
         ++m_pending[engine][activity];
         if (!active) return;
@@ -239,5 +300,10 @@ private:
     unsigned m_poster[32] = {};
     int64_t m_activity[ENGINES][ACTIVITIES] = {};
     int64_t m_pending[ENGINES][ACTIVITIES] = {};
+    Activity m_last_activity[ENGINES] = {};
+    uint64_t m_still_since = 0, m_phase_cycle = 0;
+    bool m_has_phase = false;
+    Gemm::Phase m_phase{};
+    uint32_t m_phase_left[3] = {};
     CommandResult* const m_results;
 };

@@ -24,6 +24,8 @@ public:
     bool valid() const { return m_gathered == m_command_beats; }
     uint32_t index() const { return m_index; }
     bool finished() const { return m_index == m_length; }
+    // Whether nothing changes until its command is taken.
+    bool still() const { return finished() || (valid() && !asks() && m_checked == (m_bursts_left != 0) && m_beats.settled()); }
 
     void step(bool issued, bool arrives, bool taken) {
         if (finished()) return;
@@ -52,6 +54,11 @@ private:
 class Semaphores {
 public:
     explicit Semaphores(const Parameters& p) : m_clearing(p.semaphores) {}
+
+    // Whether all that it does is to look again and again whether waits can be granted, and none can. Those that wait
+    // have their turn every 2, 3 or 4 cycles.
+    static constexpr uint64_t retries = 12;
+    bool still() const { return !m_clearing && !(m_valid && m_is_post) && granted() == ENGINES; }
 
     // The engine whose wait is granted in this cycle, ENGINES if none is.
     unsigned granted() const {
@@ -152,6 +159,7 @@ public:
             if (!m_posted0) posts.pop(clock);
         }
     }
+    bool posts_nothing() const { return !posts.valid() && !post.valid(); }
     void add_posts(Clock& clock, const PostPair& pair) {
         if (pair.post0.enable || pair.post1.enable) posts.push(clock, pair);
     }

@@ -25,6 +25,11 @@ public:
     }
     bool ready() const { return !m_busy; }
     bool idle() const { return !m_busy && !m_checking && !bursts.valid(); }
+    // Whether nothing changes while nobody takes a burst and no command comes.
+    bool still() const {
+        if (m_checking) return m_judged && !bursts.ready() && (!m_busy || m_sized);
+        return !m_busy;
+    }
 
     void step(Clock& clock, bool start, uint32_t number) {
         if (!start && !m_busy && !m_checking) return;
@@ -105,6 +110,11 @@ public:
         return !planner.idle() || flight.valid() || m_marks.valid() || m_mark.valid() || writer.valid();
     }
     bool asleep() const { return !busy() && !ar.valid() && !holds_beats(); }
+    // Whether nothing changes until a beat or a command comes.
+    bool still() const {
+        return planner.still() && !(planner.bursts.valid() && flight.ready()) && !ar.valid() && !holds_beats() &&
+               !m_marks.valid() && !m_mark.valid() && !writer.valid();
+    }
     bool holds_lines() const { return writer.valid() && !writer.granted; }
     // A beat was moved in this cycle, of that command.
     bool active = false;
@@ -195,6 +205,11 @@ public:
         aw.depth = w.depth = 2;
     }
     bool busy() const { return !planner.idle() || !reader.idle() || flight.valid(); }
+    // Whether nothing changes until a response or a command comes.
+    bool still() const {
+        return planner.still() && !(planner.bursts.valid() && flight.ready()) && !sending.valid() && !aw.valid() &&
+               !w.valid() && reader.idle();
+    }
     bool takes_responses(bool posts_ready) const {
         return !flight.valid() || !flight.front().last || posts_ready;
     }

@@ -68,6 +68,30 @@ public:
     bool busy() const { return (m_state != IDLE && !wants()) || m_unfinished; }
     bool asleep() const { return m_state == IDLE && !m_unfinished && m_quiet; }
 
+    // Whether word pairs enter the array and nothing else happens.
+    bool only_feeds(uint64_t now, bool command_offered) const {
+        return m_feeder_valid && m_left > 1 && m_stepped && !m_spacing && !m_drain_starts && !m_drain_left &&
+               !m_drain.valid() && !m_results.valid() && !m_finished.valid() && !m_result_lines.valid() &&
+               !m_residue_lines.valid() && !writer.valid() && now - m_last_word > 32 && sequencer_still(command_offered) &&
+               ranges_still(m_a_ranges, a) && ranges_still(m_b_ranges, b) && ranges_still(m_residual_ranges, residual) &&
+               ranges_still(m_param_ranges, params) && residual.still() && params.still() &&
+               !(residual.lines.valid() && m_residuals.ready()) && !(params.lines.valid() && m_records.records.ready()) &&
+               (m_tile_valid || !m_epilogue_tiles.valid());
+    }
+    // Of that, what repeats.
+    struct Phase {
+        LineReader::Phase a, b;
+        bool odd, may_end;
+        bool operator==(const Phase& o) const { return a == o.a && b == o.b && odd == o.odd && may_end == o.may_end; }
+    };
+    Phase phase() const { return {a.phase(), b.phase(), m_odd, m_may_end}; }
+    uint32_t words_left() const { return m_left; }
+    void skip(uint32_t words) {
+        m_left -= words;
+        a.skip(words / 2);
+        b.skip(words / 2);
+    }
+
     bool active = false;  // a word pair enters the array
     uint32_t active_command = 0;
     // What keeps the array from working, if it isn't: FILLING, DRAINING, SCRATCHPAD; WAIT if it waits for units.
@@ -124,16 +148,26 @@ private:
 
     const Command& command() const { return m_program[m_number]; }
 
+    // Whether the sequencer can't do anything: it has no command, waits for units, or for room.
+    bool sequencer_still(bool command_offered) const {
+        if (m_state == IDLE) return !command_offered;
+        if (m_state == CHECK) return wants();
+        return m_state == ISSUE && !m_may_issue && !room_to_issue();
+    }
+    static bool ranges_still(const Queue<LineRange>& ranges, const LineReader& reader) {
+        return !ranges.valid() || !reader.ranges.ready();
+    }
+    bool room_to_issue() const {
+        const Command& c = command();
+        return m_a_ranges.ready() && m_b_ranges.ready() && m_feeder_tiles.ready() &&
+               ((c.wide && !m_second) ||
+                (m_epilogue_tiles.ready() && m_packer_tiles.ready() && (!c.residual || m_residual_ranges.ready()) &&
+                 (!c.params || m_param_ranges.ready())));
+    }
+
     void step_sequencer(Clock& clock, bool start, uint32_t number, bool more_granted) {
         const bool may_issue = m_may_issue;
-        if (m_state != IDLE) {
-            const Command& c = command();
-            const bool whole = !(c.wide && !m_second);
-            m_may_issue = m_a_ranges.ready() && m_b_ranges.ready() && m_feeder_tiles.ready() &&
-                          (!whole || (m_epilogue_tiles.ready() && m_packer_tiles.ready() &&
-                                      (!c.residual || m_residual_ranges.ready()) &&
-                                      (!c.params || m_param_ranges.ready())));
-        }
+        if (m_state != IDLE) m_may_issue = room_to_issue();
         switch (m_state) {
             case IDLE:
                 m_started = m_second = false;

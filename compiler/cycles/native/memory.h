@@ -25,9 +25,14 @@ public:
         m_credit = std::max<double>(timing.bandwidth, bus_bytes);
     }
 
-    // Whether nothing will change any more until the accelerator asks for something.
-    bool idle() const {
-        return !m_reads.count && !m_writes.count && !m_responses.count && !rvalid && !bvalid && m_full && !wready;
+    // The first cycle whose end may change what is shown, if the accelerator asks for nothing: `now` if this one's
+    // does, and never (the largest number) if nothing is on its way.
+    uint64_t changes(uint64_t now) const {
+        if (m_writes.count || rvalid || bvalid || !m_full || wready || !awready || !arready) return now;
+        uint64_t due = ~uint64_t{0};
+        if (m_reads.count) due = std::min(due, m_items_due(m_reads));
+        if (m_responses.count) due = std::min(due, m_items_due(m_responses));
+        return due == ~uint64_t{0} ? due : std::max(now, due - std::min<uint64_t>(due, 2));
     }
 
     // The end of cycle `now`: what was transferred, and what is shown in the next one.
@@ -83,6 +88,8 @@ private:
             --count;
         }
     };
+
+    static uint64_t m_items_due(const Bursts& bursts) { return bursts.items[bursts.head].due; }
 
     const MemoryTiming m_timing;
     const uint32_t m_bus_bytes;

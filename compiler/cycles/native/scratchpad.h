@@ -23,6 +23,23 @@ struct LineReader {
         m_arrives = 1u << (p.scratchpad_latency - 1);
     }
     bool idle() const { return !busy && !ranges.valid() && room == m_depth; }
+    // Whether nothing changes while no line is taken and no range comes.
+    bool still() const { return !flight && !requesting && !(busy && room) && (busy || !ranges.valid()); }
+
+    // What repeats while lines are taken at a constant rate.
+    struct Phase {
+        uint32_t room, flight, lines;
+        bool busy, last, requesting;
+        bool operator==(const Phase& o) const {
+            return room == o.room && flight == o.flight && lines == o.lines && busy == o.busy && last == o.last &&
+                   requesting == o.requesting;
+        }
+    };
+    Phase phase() const { return {room, flight, lines.count, busy, last, requesting}; }
+    void skip(uint32_t count) {
+        addr += count;
+        left -= count;
+    }
 
     // `pop`: a line is taken at the output in this cycle.
     void step(Clock& clock, bool pop) {

@@ -77,6 +77,8 @@ struct BufferedTokens {
 
     bool valid() const { return out; }
     bool ready() const { return inner != inner_depth; }
+    // Whether nothing changes while nothing goes in or out.
+    bool settled() const { return inner == 0 || out; }
     void tick(bool push, bool pop) {
         const bool read = inner != 0 && (!out || pop);
         inner += push - read;

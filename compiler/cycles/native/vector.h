@@ -26,6 +26,7 @@ public:
     bool busy() const { return m_state != FETCH; }
     bool active() const { return busy(); }
     uint32_t active_command() const { return m_number; }
+    bool still() const { return m_state == FETCH; }
     Activity stands = FILLING;  // what the command in work does in this cycle
 
     // Returns whether the command ends in this cycle and is to be posted.
