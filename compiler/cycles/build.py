@@ -14,7 +14,7 @@ from bertha.folders import BUILD
 __all__ = ["library"]
 
 _NATIVE = Path(__file__).resolve().parent / "native"
-_FLAGS = ["-std=c++17", "-O3", "-DNDEBUG", "-g", "-shared", "-fPIC"]
+_FLAGS = ["-std=c++17", "-O3", "-DNDEBUG", "-shared", "-fPIC", "-fno-semantic-interposition"]
 
 
 @functools.cache

@@ -145,15 +145,16 @@ public:
 
         for (unsigned e = 0; e < ENGINES; ++e) {
             m_borders[e].note_idle(busy[e]);
-            m_borders[e].step(m_clock, starts[e], grant == e);
+            if (!m_borders[e].inert()) m_borders[e].step(m_clock, starts[e], grant == e);
         }
-        m_memory.clock(m_now, aw_valid, aw_beats, w_valid, ar_valid, address.is_fetch, address.beats, r_ready, b_ready);
+        if (aw_valid || w_valid || ar_valid || m_memory.changes(m_now) <= m_now)
+            m_memory.clock(m_now, aw_valid, aw_beats, w_valid, ar_valid, address.is_fetch, address.beats, r_ready, b_ready);
 
         // The end: everything dispatched, and quiet for some cycles.
         m_finished = m_fetcher.finished() && m_settled == m_p.settle_cycles;
         if (!(all_idle && quiet_semaphores && !dispatched)) m_settled = 0;
         else if (m_settled != m_p.settle_cycles) ++m_settled;
-        m_fetcher.step(fetch_issued, to_fetch, dispatched);
+        if (!m_fetcher.still() || to_fetch || dispatched) m_fetcher.step(fetch_issued, to_fetch, dispatched);
         m_clock.tick(queue_places - 1);
         ++m_now;
     }
@@ -162,12 +163,11 @@ public:
     // them is known: as if `cycle` had been called so often. Called between cycles.
     void skip() {
         if (!still()) {
-            m_still_since = m_now + 1;
+            m_has_phase = false;
             return;
         }
         const uint64_t period = Semaphores::retries;
-        if (m_now - m_still_since < period) return;
-        if ((m_now - m_still_since) % period) return;
+        if (m_has_phase && m_now < m_phase_cycle + period) return;
         const Gemm::Phase phase = m_gemm.phase();
         const uint32_t lines = m_gemm.a.left;
         const bool repeats = m_has_phase && m_phase_cycle + period == m_now && phase == m_phase &&
@@ -185,19 +185,12 @@ public:
         cycles -= cycles % period;
         if (!cycles) return;
         m_gemm.skip(static_cast<uint32_t>(cycles));
-        CommandResult& result = m_results[m_gemm.active_command];
-        result.busy += static_cast<int64_t>(cycles);
-        result.activity[WORKING] += static_cast<int64_t>(cycles);
         m_now += cycles;
-        result.last = static_cast<int64_t>(m_now) - 1;
-        for (unsigned e = 0; e < ENGINES; ++e) {
-            m_activity[e][m_last_activity[e]] += static_cast<int64_t>(cycles);
-            if (e != GEMM) m_pending[e][m_last_activity[e]] += static_cast<int64_t>(cycles);
-        }
         m_has_phase = false;
     }
 
     void finish(Result* result) {
+        for (unsigned e = 0; e < ENGINES; ++e) end_stretch(e);
         result->cycles = static_cast<int64_t>(m_now);
         result->bytes_read = static_cast<int64_t>(m_memory.beats_read * m_p.axi_data_bytes);
         result->bytes_written = static_cast<int64_t>(m_memory.beats_written * m_p.axi_data_bytes);
@@ -261,7 +254,7 @@ private:
     void account(unsigned engine, bool active, uint32_t command, Activity otherwise) {
         Activity activity = otherwise;
         const Border& border = m_borders[engine];
-        if (engine == VECTOR ? false : active) activity = WORKING;
+        if (engine != VECTOR && active) activity = WORKING;
         else if (otherwise == WAIT) activity = static_cast<Activity>(WAIT + m_poster[border.wanted.semaphore]);
         else if (otherwise == ENDED || otherwise == FILLING) {
             if (border.waiting && (otherwise == ENDED || engine != VECTOR))
@@ -269,16 +262,36 @@ private:
             else if (border.commands.valid() || otherwise == FILLING) activity = FILLING;
             else if (!m_fetcher.finished()) activity = COMMAND;
         }
-        m_last_activity[engine] = activity;
-        ++m_activity[engine][activity];
-        ++m_pending[engine][activity];
-        if (!active) return;
-        CommandResult& result = m_results[command];
-        if (!result.busy++) result.first = static_cast<int64_t>(m_now);
-        result.last = static_cast<int64_t>(m_now);
-        for (unsigned a = 0; a < ACTIVITIES; ++a) result.activity[a] += m_pending[engine][a];
-        for (int64_t& cycles : m_pending[engine]) cycles = 0;
+        Stretch& stretch = m_stretches[engine];
+        if (activity == stretch.activity && active == stretch.active && (!active || command == stretch.command)) return;
+        end_stretch(engine);
+        stretch = {activity, active, command, m_now};
     }
+    // Adds up the cycles that an engine spent in the same way.
+    void end_stretch(unsigned engine) {
+        const Stretch& stretch = m_stretches[engine];
+        const int64_t cycles = static_cast<int64_t>(m_now - stretch.first);
+        if (!cycles) return;
+        m_activity[engine][stretch.activity] += cycles;
+        m_pending[engine][stretch.activity] += cycles;
+        if (!stretch.active) return;
+        CommandResult& result = m_results[stretch.command];
+        if (!result.busy) result.first = static_cast<int64_t>(stretch.first);
+        result.busy += cycles;
+        result.last = static_cast<int64_t>(m_now) - 1;
+        for (unsigned a = 0; a < ACTIVITIES; ++a) {
+            result.activity[a] += m_pending[engine][a];
+            m_pending[engine][a] = 0;
+        }
+    }
+
+    // Cycles from `first` on in which an engine did the same.
+    struct Stretch {
+        Activity activity;
+        bool active;
+        uint32_t command;
+        uint64_t first;
+    };
 
     const Parameters m_p;
     const Command* const m_program;
@@ -300,8 +313,8 @@ private:
     unsigned m_poster[32] = {};
     int64_t m_activity[ENGINES][ACTIVITIES] = {};
     int64_t m_pending[ENGINES][ACTIVITIES] = {};
-    Activity m_last_activity[ENGINES] = {};
-    uint64_t m_still_since = 0, m_phase_cycle = 0;
+    Stretch m_stretches[ENGINES] = {};
+    uint64_t m_phase_cycle = 0;
     bool m_has_phase = false;
     Gemm::Phase m_phase{};
     uint32_t m_phase_left[3] = {};

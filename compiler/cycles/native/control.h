@@ -127,30 +127,26 @@ public:
 
     // Looks at the command in front. `hold`, `more`: see rtl/engine/signatures.py.
     void begin(bool hold, bool wants_more, Units more) {
-        waiting = wants = false;
         m_hold = hold;
         m_wants_more = wants_more;
-        wanted = more;
-        if (commands.valid()) {
-            const Command& command = m_program[commands.front()];
-            m_wait0 = units(command.wait0);
-            const Units wait1 = units(command.wait1);
-            m_wants0 = m_wait0.enable && !m_taken0;
-            waiting = m_wants0 || (wait1.enable && !m_taken1);
-            if (!wants_more) wanted = m_wants0 ? m_wait0 : wait1;
-        }
+        if (!commands.valid()) waiting = m_known = false;
+        else if (!m_known) look();
+        wanted = wants_more ? more : m_own;
         wants = (waiting && !hold) || wants_more;
     }
     // Whether a command can start now.
-    bool offers() const { return commands.valid() && !waiting && !m_program[commands.front()].only_waits(); }
+    bool offers() const { return commands.valid() && !waiting && !m_only_waits; }
     uint32_t command() const { return commands.front(); }
 
     // `start`: the engine takes the command; `granted`: wanted units are taken.
     void step(Clock& clock, bool start, bool granted) {
-        if (commands.valid() && !waiting && (start || m_program[commands.front()].only_waits())) {
+        if (commands.valid() && !waiting && (start || m_only_waits)) {
             commands.pop(clock);
-            m_taken0 = m_taken1 = false;
-        } else if (waiting && !m_hold && granted) (m_wants0 ? m_taken0 : m_taken1) = true;
+            m_taken0 = m_taken1 = m_known = false;
+        } else if (waiting && !m_hold && granted) {
+            (m_wants0 ? m_taken0 : m_taken1) = true;
+            m_known = false;
+        }
         if (posts.valid() && post.ready()) {
             const PostPair& pair = posts.front();
             const bool wants0 = pair.post0.enable && !m_posted0;
@@ -159,6 +155,7 @@ public:
             if (!m_posted0) posts.pop(clock);
         }
     }
+    bool inert() const { return !commands.valid() && !posts.valid() && !post.valid(); }
     bool posts_nothing() const { return !posts.valid() && !post.valid(); }
     void add_posts(Clock& clock, const PostPair& pair) {
         if (pair.post0.enable || pair.post1.enable) posts.push(clock, pair);
@@ -174,8 +171,20 @@ public:
     Units wanted{};
 
 private:
+    // What the command in front wants.
+    void look() {
+        const Command& command = m_program[commands.front()];
+        const Units wait0 = units(command.wait0), wait1 = units(command.wait1);
+        m_wants0 = wait0.enable && !m_taken0;
+        waiting = m_wants0 || (wait1.enable && !m_taken1);
+        m_own = m_wants0 ? wait0 : wait1;
+        m_only_waits = command.only_waits();
+        m_known = true;
+    }
+
     const Command* m_program = nullptr;
-    Units m_wait0{};
+    Units m_own{};
+    bool m_known = false, m_only_waits = false;
     bool m_taken0 = false, m_taken1 = false, m_posted0 = false, m_hold = false, m_wants0 = false;
     bool m_wants_more = false;
 };

@@ -71,12 +71,10 @@ public:
     // Whether word pairs enter the array and nothing else happens.
     bool only_feeds(uint64_t now, bool command_offered) const {
         return m_feeder_valid && m_left > 1 && m_stepped && !m_spacing && !m_drain_starts && !m_drain_left &&
-               !m_drain.valid() && !m_results.valid() && !m_finished.valid() && !m_result_lines.valid() &&
-               !m_residue_lines.valid() && !writer.valid() && now - m_last_word > 32 && sequencer_still(command_offered) &&
-               ranges_still(m_a_ranges, a) && ranges_still(m_b_ranges, b) && ranges_still(m_residual_ranges, residual) &&
+               m_back_empty && back_empty(now) && sequencer_still(command_offered) && ranges_still(m_a_ranges, a) &&
+               ranges_still(m_b_ranges, b) && ranges_still(m_residual_ranges, residual) &&
                ranges_still(m_param_ranges, params) && residual.still() && params.still() &&
-               !(residual.lines.valid() && m_residuals.ready()) && !(params.lines.valid() && m_records.records.ready()) &&
-               (m_tile_valid || !m_epilogue_tiles.valid());
+               !(params.lines.valid() && m_records.records.ready());
     }
     // Of that, what repeats.
     struct Phase {
@@ -109,14 +107,25 @@ public:
             return posts;
         }
         const bool posts_ready = posts_level != posts_depth, posts_have_room = posts_level + 2 <= posts_depth;
-        step_packer(clock, now, posts_ready, &posts);
-        step_epilogue(clock, now);
+        if (back_empty(now)) {
+            if (!m_back_empty) {
+                // Words are found again by the cycle in which they passed: what is left of the last ones goes.
+                for (Word& word : m_way) word = {};
+                for (Word& word : m_popped) word = {};
+                m_back_empty = true;
+            }
+            m_take = m_pop_record = m_pop_residual = false;
+            m_next_known = m_epilogue_tiles.valid();
+        } else {
+            m_back_empty = false;
+            step_packer(clock, now, posts_ready, &posts);
+            step_epilogue(clock, now);
+        }
         step_feeder(clock, now, posts_have_room, &posts);
         pass_ranges(clock);
         // Everything that may_issue and the packer's room are made of was looked at in this cycle.
         step_sequencer(clock, start, number, more_granted);
-        // What the last words left in `m_way` and `m_popped` has been written over by then.
-        m_quiet = !m_stepped && !m_drain_starts && !m_drain_left && !m_feeder_valid && now - m_last_word > 32;
+        m_quiet = !m_stepped && !m_drain_starts && !m_drain_left && !m_feeder_valid && m_back_empty;
         return posts;
     }
 
@@ -147,6 +156,14 @@ private:
     };
 
     const Command& command() const { return m_program[m_number]; }
+
+    // Whether no word is in the epilogue or the packer, and what they know about their room is settled.
+    bool back_empty(uint64_t now) const {
+        return !m_drain.valid() && !m_results.valid() && !m_finished.valid() && !m_result_lines.valid() &&
+               !m_residue_lines.valid() && !writer.valid() && now - m_last_word > settled &&
+               (m_tile_valid || !m_epilogue_tiles.valid()) && !(residual.lines.valid() && m_residuals.ready());
+    }
+    static constexpr uint64_t settled = 15;  // cycles, more than the arithmetic takes
 
     // Whether the sequencer can't do anything: it has no command, waits for units, or for room.
     bool sequencer_still(bool command_offered) const {
@@ -418,7 +435,7 @@ private:
     uint32_t m_column = 0, m_free_residuals = 0, m_place_room = 0;
     uint64_t m_last_word = 0;  // taken from the drain or by the packer
     bool m_tile_valid = false, m_within = true, m_next_known = false, m_has_room = false, m_has_residual = false;
-    bool m_take = false, m_pop_record = false, m_pop_residual = false, m_quiet = true;
+    bool m_back_empty = true, m_take = false, m_pop_record = false, m_pop_residual = false, m_quiet = true;
     Tokens m_residuals;
     Queue<Word> m_results;
 
