@@ -109,20 +109,34 @@ def parameters_of(config) -> Parameters:
 
 
 def encode_commands(commands) -> tuple[np.ndarray, np.ndarray]:
-    """Commands as int64 [commands, fields], and the counts of flagged words (int32) that `flagged` points into."""
-    flagged = []
+    """Commands as int64 [commands, fields], and a list (int32) that their `flagged` points into.
+
+    There, a GEMM has the flagged columns of each tile; a LAYERNORM or QUANTIZE the number of its flagged words and
+    then these.
+    """
+    lists = []
     rows = np.zeros((len(commands), len(COMMAND_FIELDS)), dtype=np.int64)
-    place = {name: number for number, name in enumerate(COMMAND_FIELDS)}
     for row, command in zip(rows, commands, strict=True):
         row[0] = command.opcode
         for name, value in command.fields.items():
-            number = place.get(name)
+            number = _PLACES.get(name)
             if number is not None:
                 row[number] = value
         row[-1] = -1
-        if command.residue_words:
-            row[-1] = len(flagged)
-            flagged.extend(command.residue_words)
-        if command.opcode == Opcode.GEMM and command.residue_words and not any(command.residue_words):
-            row[-1] = -1
-    return rows, np.array(flagged or [0], dtype=np.int32)
+        if any(command.residue_words):
+            row[-1] = len(lists)
+            if command.opcode == Opcode.GEMM:
+                lists.extend(command.residue_words)
+            else:
+                (count,) = command.residue_words
+                lists.append(count)
+                lists.extend(command.flagged or _evenly_apart(count, command.get("words")))
+    return rows, np.array(lists or [0], dtype=np.int32)
+
+
+def _evenly_apart(count, words):
+    """Where flagged words may be, of a program that was read from a file and doesn't say where they are."""
+    return [word for word in range(words) if (word + 1) * count // words != word * count // words]
+
+
+_PLACES = {name: number for number, name in enumerate(COMMAND_FIELDS)}

@@ -137,6 +137,7 @@ public:
                 m_left = streaming ? static_cast<uint32_t>(c.words) : 0;
                 m_open = m_asked = false;
                 m_packed = m_entered = m_entry = 0;
+                m_next_flagged = 0;
                 m_scale = layernorm;
                 m_state = READ_SOURCE;
                 break;
@@ -190,10 +191,12 @@ private:
         const uint32_t per_line = m_p.line_bytes / 8;
         return (static_cast<uint32_t>(c.words) + per_line - 1) / per_line;
     }
-    // Where a pass's flagged words are isn't known here, only how many: as if they were evenly apart.
-    bool is_flagged(const Command& c, uint32_t word) const {
-        const int64_t count = c.flagged < 0 ? 0 : m_flagged[c.flagged];
-        return (word + 1) * count / c.words != word * count / c.words;
+    // Words come in their order, and so do the flagged ones.
+    bool is_flagged(const Command& c, uint32_t word) {
+        if (c.flagged < 0) return false;
+        const int32_t* list = m_flagged + c.flagged;
+        while (m_next_flagged < list[0] && static_cast<uint32_t>(list[1 + m_next_flagged]) < word) ++m_next_flagged;
+        return m_next_flagged < list[0] && static_cast<uint32_t>(list[1 + m_next_flagged]) == word;
     }
 
     Parameters m_p{};
@@ -202,6 +205,7 @@ private:
     State m_state = FETCH;
     RecordReader m_records;
     Queue<uint8_t> m_results;
+    int32_t m_next_flagged = 0;
     uint32_t m_number = 0, m_left = 0, m_packed = 0, m_entered = 0, m_stages = 0, m_written_lines = 0;
     uint32_t m_offset[3] = {};
     uint32_t m_scale_left = 0, m_table_left = 0, m_entry = 0, m_rows_done = 0, m_table_done = 0;
