@@ -101,19 +101,7 @@ def compile_layer(
 
 
 def _compile(
-    layers,
-    config,
-    *,
-    seq,
-    source,
-    names,
-    model,
-    title,
-    base,
-    ranges,
-    key_mask,
-    first_norm=None,
-    to_run=True,
+    layers, config, *, seq, source, names, model, title, base, ranges, key_mask, first_norm=None, to_run=True
 ):
     if seq < 1:
         raise ValueError(f"seq must be at least 1 token, not {seq}")

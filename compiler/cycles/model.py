@@ -33,11 +33,18 @@ ACTIVITIES = (
 """In the order of `Activity` in native/types.h."""
 
 COMMAND_RESULT = np.dtype(
+    [("busy", np.int64), ("first", np.int64), ("last", np.int64), ("activity", np.int64, len(ACTIVITIES))]
+)
+
+
+_BY_ENGINE = (len(ENGINES), len(ACTIVITIES))
+
+SNAPSHOT = np.dtype(
     [
-        ("busy", np.int64),
-        ("first", np.int64),
-        ("last", np.int64),
-        ("activity", np.int64, len(ACTIVITIES)),
+        ("cycles", np.int64),
+        ("bytes_read", np.int64),
+        ("bytes_written", np.int64),
+        ("activity", np.int64, _BY_ENGINE),
     ]
 )
 
@@ -68,6 +75,8 @@ class Run:
         from the end of its command before to this one's.
     activity, tail : int64 [engines, activities]
         What each engine's cycles went to, in all, and behind its last command.
+    snapshots : numpy array of SNAPSHOT
+        How far the run was when the array had worked through each of the marked commands.
     """
 
     cycles: int
@@ -76,9 +85,12 @@ class Run:
     commands: np.ndarray
     activity: np.ndarray
     tail: np.ndarray
+    snapshots: np.ndarray
 
 
-def run_commands(commands, config, *, latency, bandwidth, outstanding=64, most=1 << 62, skips=True) -> Run:
+def run_commands(
+    commands, config, *, latency, bandwidth, outstanding=64, most=1 << 62, skips=True, marks=()
+) -> Run:
     """The timing of a list of commands.
 
     Parameters
@@ -88,13 +100,15 @@ def run_commands(commands, config, *, latency, bandwidth, outstanding=64, most=1
     latency : int
         Cycles from an address to the first data, and from the last write data to the response.
     bandwidth : float or None
-        Bytes a cycle, reads and writes together; None for what the bus can move both ways.
+        Bytes a cycle, reads and writes together; None for more than the bus can move both ways.
     outstanding : int
         Bursts that the memory accepts, of each direction.
     most : int
         Cycles after which the program must have ended.
     skips : bool
         Whether cycles that repeat those before are passed over; what comes out is the same.
+    marks : sequence of int
+        Positions of GEMM commands at whose ends snapshots are taken.
 
     Raises
     ------
@@ -102,8 +116,8 @@ def run_commands(commands, config, *, latency, bandwidth, outstanding=64, most=1
         If it hasn't.
     """
     native = _checked_library()
-    rows, flagged = encode_commands(commands)
-    rows = np.ascontiguousarray(rows)
+    rows, flagged = encode_commands(commands, marks)
+    snapshots = np.zeros(max(len(marks), 1), SNAPSHOT)
     results = np.zeros(len(commands), COMMAND_RESULT)
     result = _Result()
     timing = MemoryTiming(latency, latency, outstanding, bandwidth or 4.0 * config.axi_data_bytes)
@@ -116,6 +130,7 @@ def run_commands(commands, config, *, latency, bandwidth, outstanding=64, most=1
         ctypes.c_uint64(most),
         skips,
         results.ctypes.data_as(ctypes.c_void_p),
+        snapshots.ctypes.data_as(ctypes.c_void_p),
         ctypes.byref(result),
     )
     if not ended:
@@ -127,6 +142,7 @@ def run_commands(commands, config, *, latency, bandwidth, outstanding=64, most=1
         commands=results,
         activity=np.array(result.activity),
         tail=np.array(result.tail),
+        snapshots=snapshots[: len(marks)],
     )
 
 
@@ -139,6 +155,7 @@ def _checked_library():
         8 * len(COMMAND_FIELDS),
         COMMAND_RESULT.itemsize,
         ctypes.sizeof(_Result),
+        SNAPSHOT.itemsize,
     )
     found = tuple(native.model_sizes(number) for number in range(len(sizes)))
     if found != sizes:

@@ -40,7 +40,7 @@ COMMAND_FIELDS = (
     "opcode wait0 wait1 post0 post1 dram_addr dram_stride scratchpad_addr scratchpad_stride lines rows "
     "k count columns params residual out16 out_wide residue wide wait1_each post0_each post1_each "
     "a_addr b_addr c_addr residue_addr residual_addr param_addr a_stride b_stride c_stride residue_stride "
-    "residual_stride param_stride low_offset words src_addr dst16_addr dst8_addr write16 write8 table flagged"
+    "residual_stride param_stride low_offset words src_addr dst16_addr dst8_addr write16 write8 table flagged mark"
 ).split()
 """`Command` of native/types.h, each of 64 bits."""
 
@@ -108,11 +108,11 @@ def parameters_of(config) -> Parameters:
     return Parameters(**sizes, **_constants())
 
 
-def encode_commands(commands) -> tuple[np.ndarray, np.ndarray]:
+def encode_commands(commands, marks=()) -> tuple[np.ndarray, np.ndarray]:
     """Commands as int64 [commands, fields], and a list (int32) that their `flagged` points into.
 
     There, a GEMM has the flagged columns of each tile; a LAYERNORM or QUANTIZE the number of its flagged words and
-    then these.
+    then these. `marks`: positions of GEMMs at whose ends snapshots are taken.
     """
     lists = []
     rows = np.zeros((len(commands), len(COMMAND_FIELDS)), dtype=np.int64)
@@ -122,15 +122,17 @@ def encode_commands(commands) -> tuple[np.ndarray, np.ndarray]:
             number = _PLACES.get(name)
             if number is not None:
                 row[number] = value
-        row[-1] = -1
+        row[_FLAGGED] = -1
         if any(command.residue_words):
-            row[-1] = len(lists)
+            row[_FLAGGED] = len(lists)
             if command.opcode == Opcode.GEMM:
                 lists.extend(command.residue_words)
             else:
                 (count,) = command.residue_words
                 lists.append(count)
                 lists.extend(command.flagged or _evenly_apart(count, command.get("words")))
+    for number, command in enumerate(marks):
+        rows[command, -1] = 1 + number
     return rows, np.array(lists or [0], dtype=np.int32)
 
 
@@ -140,3 +142,4 @@ def _evenly_apart(count, words):
 
 
 _PLACES = {name: number for number, name in enumerate(COMMAND_FIELDS)}
+_FLAGGED = _PLACES["flagged"]

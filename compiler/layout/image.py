@@ -153,7 +153,6 @@ class LayerLayout:
         return tiles[0].residue_first, (self.layer.head_dim + residues) // 2
 
     def _panels(self, image, name, linear, source, result, *, factors=False):
-        n = self._n
         weight = expand(linear, source, name) if image.has_contents else None
         lines = source.k // 2 + (FACTOR_LINES if factors else RECORD_LINES)
         panels = []
@@ -181,7 +180,9 @@ class LayerLayout:
         parameters = {}
         for field in ("bias", "mult", "shift", "post_shift"):
             parameters[field] = np.zeros(tile.columns, dtype=np.int64)
-            parameters[field][real] = np.broadcast_to(getattr(linear, field), len(weight))[tile.features[real]]
+            parameters[field][real] = np.broadcast_to(getattr(linear, field), len(weight))[
+                tile.features[real]
+            ]
         if factors:
             records = factor_records(n, mult=parameters["mult"], shift=parameters["shift"])
         else:

@@ -12,14 +12,15 @@
 class Chip {
 public:
     Chip(const Parameters& p, const MemoryTiming& timing, const Command* program, uint32_t length,
-         const int32_t* flagged, CommandResult* results)
+         const int32_t* flagged, CommandResult* results, Snapshot* snapshots)
         : m_p(p),
           m_program(program),
           m_memory(timing, p.axi_data_bytes),
           m_fetcher(p, length),
           m_semaphores(p),
           m_arbiter(p),
-          m_results(results) {
+          m_results(results),
+          m_snapshots(snapshots) {
         for (Border& border : m_borders) border.configure(p, program);
         m_load.configure(p, program);
         m_store.configure(p, program);
@@ -157,6 +158,8 @@ public:
         if (!m_fetcher.still() || to_fetch || dispatched) m_fetcher.step(fetch_issued, to_fetch, dispatched);
         m_clock.tick(queue_places - 1);
         ++m_now;
+        if (m_gemm.active && m_gemm.active_final && m_program[m_gemm.active_command].mark)
+            take_snapshot(m_snapshots[m_program[m_gemm.active_command].mark - 1]);
     }
 
     // Passes over cycles in which the array works through a long tile and nothing else changes, as far as every cycle of
@@ -207,6 +210,15 @@ private:
         uint32_t beats;
     };
 
+    void take_snapshot(Snapshot& snapshot) {
+        snapshot.cycles = static_cast<int64_t>(m_now);
+        snapshot.bytes_read = static_cast<int64_t>(m_memory.beats_read * m_p.axi_data_bytes);
+        snapshot.bytes_written = static_cast<int64_t>(m_memory.beats_written * m_p.axi_data_bytes);
+        for (unsigned e = 0; e < ENGINES; ++e) {
+            for (unsigned a = 0; a < ACTIVITIES; ++a) snapshot.activity[e][a] = m_activity[e][a];
+            snapshot.activity[e][m_stretches[e].activity] += static_cast<int64_t>(m_now - m_stretches[e].first);
+        }
+    }
     // Whether the next cycles change nothing but what `Gemm::skip` and the memory's times account for.
     bool still() const {
         if (!m_gemm.only_feeds(m_now, m_borders[GEMM].commands.valid() && !m_borders[GEMM].waiting)) return false;
@@ -319,4 +331,5 @@ private:
     Gemm::Phase m_phase{};
     uint32_t m_phase_left[3] = {};
     CommandResult* const m_results;
+    Snapshot* const m_snapshots;
 };

@@ -92,6 +92,7 @@ public:
 
     bool active = false;  // a word pair enters the array
     uint32_t active_command = 0;
+    bool active_final = false;  // it is the command's last one
     // What keeps the array from working, if it isn't: FILLING, DRAINING, SCRATCHPAD; WAIT if it waits for units.
     Activity stands = FILLING;
 
@@ -101,6 +102,7 @@ public:
         PostPair posts{};
         active = m_stepped;
         active_command = m_stepped_command;
+        active_final = m_stepped_final;
         if (asleep() && !start) {
             m_stepped = false;
             stands = FILLING;
@@ -136,6 +138,7 @@ private:
         bool wide_high;
         uint8_t records;
         Units post0;
+        bool final;  // of its command
     };
     struct EpilogueTile {
         uint32_t command, flagged;
@@ -218,7 +221,8 @@ private:
         if (!high && c.params) ++m_record_tiles;
         const Units none{};
         m_feeder_tiles.push(clock, {static_cast<uint32_t>(c.k), m_number, high, m_record_tiles,
-                                    (last || c.post0_each) && !high ? units(c.post0) : none});
+                                    (last || c.post0_each) && !high ? units(c.post0) : none,
+                                    last && !high});
         m_state = CHECK;
         if (high) {
             m_second = true;
@@ -270,6 +274,7 @@ private:
         const bool ends = step && last, load = !m_feeder_valid || ends;
         m_stepped = step;
         m_stepped_command = m_feeder.command;
+        m_stepped_final = ends && m_feeder.final;
         m_pop_operands = step && m_odd;
         if (ends) {
             posts->post0 = m_feeder.post0;
@@ -423,7 +428,7 @@ private:
     // Feeder and array
     FeederTile m_feeder{};
     uint32_t m_left = 0, m_spacing = 0, m_room = 0, m_param_lines = 0, m_stepped_command = 0;
-    bool m_feeder_valid = false, m_odd = false, m_may_end = false, m_stepped = false, m_pop_operands = false;
+    bool m_stepped_final = false, m_feeder_valid = false, m_odd = false, m_may_end = false, m_stepped = false, m_pop_operands = false;
     uint64_t m_drain_start[8] = {};
     uint32_t m_drain_head = 0, m_drain_starts = 0, m_drain_left = 0;
     Tokens m_drain;

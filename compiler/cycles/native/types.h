@@ -48,6 +48,7 @@ struct Command {
     int64_t a_stride, b_stride, c_stride, residue_stride, residual_stride, param_stride, low_offset;
     int64_t words, src_addr, dst16_addr, dst8_addr, write16, write8, table;
     int64_t flagged;
+    int64_t mark;  // of a GEMM: 1 + the number of the snapshot that is taken when the array has worked through it, or 0
 
     unsigned engine() const {
         switch (opcode >> 4) {
@@ -94,6 +95,12 @@ enum Activity : unsigned {
 struct CommandResult {
     int64_t busy, first, last;
     int64_t activity[ACTIVITIES];
+};
+
+// How far a run was at the end of a command that is marked.
+struct Snapshot {
+    int64_t cycles, bytes_read, bytes_written;
+    int64_t activity[ENGINES][ACTIVITIES];
 };
 
 struct Result {
