@@ -1,12 +1,13 @@
 """What a model takes on an accelerator that nobody has to build: from a shape to cycles."""
 
 import functools
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from bertha.compiler.compile import compile_model
 from bertha.compiler.packing import pack_sentences
 from bertha.compiler.placeholder import operand_plan, placeholder_model
 from bertha.compiler.predict import Prediction, Timing, predict
+from bertha.compiler.program import Program
 from bertha.errors import UserError
 from bertha.models.shapes import ModelShape, model_shape
 from bertha.rtl.config import Config
@@ -40,17 +41,13 @@ class Workload:
     sentences: tuple = ()
 
 
-def compile_workload(workload, config):
+def compile_workload(workload, config) -> tuple[Program, int]:
     """A program for predictions, and the layers that it stands for.
 
     Parameters
     ----------
     workload : Workload
     config : Config
-
-    Returns
-    -------
-    Program, int
 
     Raises
     ------
@@ -87,8 +84,7 @@ def predict_workload(workload, config: Config, timing: Timing) -> Prediction:
         As `compile_workload`.
     """
     program, layers = _compiled(workload, _for_compiler(config))
-    program.config = config
-    return predict(program, timing, layers=layers)
+    return predict(replace(program, config=config), timing, layers=layers)
 
 
 @functools.lru_cache(maxsize=8)
