@@ -41,8 +41,8 @@ class Workload:
     sentences: tuple = ()
 
 
-def compile_workload(workload, config) -> tuple[Program, int]:
-    """A program for predictions, and the layers that it stands for.
+def compile_workload(workload, config, *, to_run=False) -> tuple[Program, int]:
+    """A program for predictions, and the layers that it stands for; `to_run`: one that has all layers and can run.
 
     Parameters
     ----------
@@ -57,7 +57,7 @@ def compile_workload(workload, config) -> tuple[Program, int]:
     shape = _shape(workload.model)
     if workload.tokens < 1:
         raise UserError(f"tokens must be at least 1, not {workload.tokens}")
-    equal = len(set(shape.heads)) == 1
+    equal = len(set(shape.heads)) == 1 and not to_run
     layers = COMPILED_LAYERS if equal and shape.layers > COMPILED_LAYERS else shape.layers
     try:
         program = compile_model(
@@ -66,7 +66,7 @@ def compile_workload(workload, config) -> tuple[Program, int]:
             tokens=workload.tokens,
             ranges=_ranges(workload),
             name=str(workload.model),
-            to_run=False,
+            to_run=to_run,
         )
     except ValueError as error:
         raise UserError(str(error)) from None
