@@ -13,7 +13,7 @@ CHUNK = 8
 """Points, at most, that a worker takes at once: points of one program, which is then compiled once."""
 
 
-def run_points(points, finished, *, address=None, workers=None, rtl=False) -> None:
+def run_points(points, finished, *, address=None, workers=None, rtl=False, patience="10s") -> None:
     """Runs points and tells of each as it is finished.
 
     Parameters
@@ -27,6 +27,8 @@ def run_points(points, finished, *, address=None, workers=None, rtl=False) -> No
         Processes, without an address; by default as many as there are processors.
     rtl : bool
         Simulate the RTL instead of predicting it.
+    patience : str
+        How long a scheduler may take to answer.
 
     Raises
     ------
@@ -36,7 +38,7 @@ def run_points(points, finished, *, address=None, workers=None, rtl=False) -> No
     from distributed import as_completed
 
     function = simulate_points if rtl else predict_points
-    with _client(address, workers) as client:
+    with _client(address, workers, patience) as client:
         futures = {}
         for chunk in _chunks(points, 1 if rtl else CHUNK):
             futures[client.submit(function, chunk, pure=False)] = chunk
@@ -66,13 +68,13 @@ def _chunks(points, size):
 
 
 @contextlib.contextmanager
-def _client(address, workers):
+def _client(address, workers, patience):
     import dask
     from distributed import Client, LocalCluster
 
     if address is not None:
         try:
-            client = Client(address, timeout="10s")
+            client = Client(address, timeout=patience)
         except (OSError, ValueError, TimeoutError) as error:
             raise ToolError(f"the Dask scheduler {address} can't be reached: {error}") from None
         with client:

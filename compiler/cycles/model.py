@@ -55,6 +55,7 @@ class _Result(ctypes.Structure):
         ("cycles", ctypes.c_int64),
         ("bytes_read", ctypes.c_int64),
         ("bytes_written", ctypes.c_int64),
+        ("passed_over", ctypes.c_int64),
         ("activity", _by_engine),
         ("tail", _by_engine),
     ]
@@ -75,6 +76,8 @@ class Run:
         from the end of its command before to this one's.
     activity, tail : int64 [engines, activities]
         What each engine's cycles went to, in all, and behind its last command.
+    passed_over : int
+        Cycles that weren't gone through, since they repeated those before.
     snapshots : numpy array of SNAPSHOT
         How far the run was when the array had worked through each of the marked commands.
     """
@@ -85,6 +88,7 @@ class Run:
     commands: np.ndarray
     activity: np.ndarray
     tail: np.ndarray
+    passed_over: int
     snapshots: np.ndarray
 
 
@@ -142,6 +146,7 @@ def run_commands(
         commands=results,
         activity=np.array(result.activity),
         tail=np.array(result.tail),
+        passed_over=result.passed_over,
         snapshots=snapshots[: len(marks)],
     )
 

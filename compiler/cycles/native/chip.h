@@ -189,6 +189,7 @@ public:
         if (!cycles) return;
         m_gemm.skip(static_cast<uint32_t>(cycles));
         m_now += cycles;
+        m_passed_over += cycles;
         m_has_phase = false;
     }
 
@@ -197,6 +198,7 @@ public:
         result->cycles = static_cast<int64_t>(m_now);
         result->bytes_read = static_cast<int64_t>(m_memory.beats_read * m_p.axi_data_bytes);
         result->bytes_written = static_cast<int64_t>(m_memory.beats_written * m_p.axi_data_bytes);
+        result->passed_over = static_cast<int64_t>(m_passed_over);
         for (unsigned e = 0; e < ENGINES; ++e)
             for (unsigned a = 0; a < ACTIVITIES; ++a) {
                 result->activity[e][a] = m_activity[e][a];
@@ -326,7 +328,7 @@ private:
     int64_t m_activity[ENGINES][ACTIVITIES] = {};
     int64_t m_pending[ENGINES][ACTIVITIES] = {};
     Stretch m_stretches[ENGINES] = {};
-    uint64_t m_phase_cycle = 0;
+    uint64_t m_phase_cycle = 0, m_passed_over = 0;
     bool m_has_phase = false;
     Gemm::Phase m_phase{};
     uint32_t m_phase_left[3] = {};

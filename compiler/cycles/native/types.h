@@ -106,6 +106,7 @@ struct Snapshot {
 struct Result {
     int64_t cycles;
     int64_t bytes_read, bytes_written;
+    int64_t passed_over;                    // cycles that repeated those before
     int64_t activity[ENGINES][ACTIVITIES];  // sums to `cycles` for every engine
     int64_t tail[ENGINES][ACTIVITIES];      // of which behind the engine's last command
 };

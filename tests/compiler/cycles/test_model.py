@@ -31,6 +31,7 @@ def test_what_is_passed_over_changes_nothing(seed):
     with_skips, without = (
         run_commands(program.commands, config, skips=skips, **memory) for skips in (True, False)
     )
+    assert with_skips.passed_over > 0.1 * with_skips.cycles and without.passed_over == 0
     assert with_skips.cycles == without.cycles
     assert (with_skips.commands == without.commands).all()
     assert np.array_equal(with_skips.activity, without.activity)
