@@ -17,6 +17,7 @@ from bertha.golden.layer import QuantizedLayer, QuantizedLinear, QuantizedNorm
 from bertha.models import text
 from bertha.models.calibration_text import DIVERSE_TEXTS
 from bertha.quantize import rounding, scaling, tables
+from bertha.quantize.splitting import neuron_copies, split_neurons
 
 __all__ = [
     "Duplicates",
@@ -246,9 +247,14 @@ def quantize_stream(
     output16 : int16 [tokens, hidden]
     """
     _check_finite(trace)
-    hidden, ffn, heads = len(weights.output), len(weights.intermediate), weights.heads
     duplicates, wide = operands.duplicates, operands.wide
-    check_duplicates(duplicates, hidden=hidden, ffn=ffn)
+    check_duplicates(duplicates, hidden=len(weights.output), ffn=len(weights.intermediate))
+    if "down" not in wide:
+        copies = neuron_copies(
+            _felt(weights.down, weights.output_gamma), np.abs(trace.activated).max(axis=0) / 127
+        )
+        weights, trace = split_neurons(weights, trace, copies)
+    hidden, ffn, heads = len(weights.output), len(weights.intermediate), weights.heads
     rounder = _Rounder(importance)
     x16 = x16.astype(np.int64)
     stream = integer_model.dequantise(x16, input_scale).astype(np.float32)
@@ -266,7 +272,7 @@ def quantize_stream(
         "middle_scale": scaling.norm_input_scale(weights.epsilon, hidden, trace.attention_out, trace.ffn_sum),
         "output_scale": output_scale,
     }
-    operand = _projection_scales(weights, trace.inputs, operands, input_scale)
+    operand = _projection_scales(weights, trace.inputs, operands, input_scale, importance)
     parts["input_quantize"] = quantize_pass(operand, input_scale)
     x8 = integer_model.quantise_operand(x16, parts["input_quantize"])
     parts |= _projections(weights, trace, operand, x8, operands, rounder)
@@ -281,15 +287,7 @@ def quantize_stream(
     )
     attention_sum = integer_model.add_linear(context8, parts["output"], x16, parts["context_wide"])
 
-    if "intermediate" in wide:
-        operand = scaling.wide_operand_scales(
-            trace.attention_out, weights.intermediate, finest=parts["middle_scale"]
-        )
-        operand = replace(operand, wide=True)
-    else:
-        operand = scaling.operand_scales(
-            trace.attention_out, weights.intermediate, duplicates.intermediate, finest=parts["middle_scale"]
-        )
+    operand = _intermediate_scales(weights, trace, operands, parts["middle_scale"], importance)
     parts["attention_norm"] = quantize_norm(
         weights.attention_gamma,
         weights.attention_beta,
@@ -334,12 +332,12 @@ def operand_scales(weights, trace, name, operands) -> tuple[scaling.OperandScale
         kept = _value_scales(weights, trace, operands)
         return scaling.OperandScales(kept.context, kept.residue), weights.value_bias
     if name == "intermediate":
-        scales = scaling.operand_scales(
-            trace.attention_out, weights.intermediate, operands.duplicates.intermediate
-        )
-        return scales, 0.0
+        return _intermediate_scales(weights, trace, operands, 0.0), 0.0
     kept = scaling.hidden_scales(
-        trace.activated, weights.down, operands.duplicates.down, minimum=float(trace.activated.min())
+        trace.activated,
+        _felt(weights.down, weights.output_gamma),
+        operands.duplicates.down,
+        minimum=float(trace.activated.min()),
     )
     return kept.operand, kept.offset
 
@@ -374,12 +372,35 @@ def _check_finite(trace):
             )
 
 
-def _projection_scales(weights, inputs, operands, finest):
+def _projection_scales(weights, inputs, operands, finest, importance=None):
     """Scales of the operand of Q, K and V."""
     together = np.concatenate([weights.query, weights.key, weights.value])
-    if "projections" in operands.wide:
-        return replace(scaling.wide_operand_scales(inputs, together, finest=finest), wide=True)
-    return scaling.operand_scales(inputs, together, operands.duplicates.projections, finest=finest)
+    return scaling.operand_scales(
+        inputs,
+        together,
+        operands.duplicates.projections,
+        finest=finest,
+        importance=importance,
+        wide="projections" in operands.wide,
+    )
+
+
+def _intermediate_scales(weights, trace, operands, finest, importance=None):
+    """Scales of the FFN's operand; a neuron matters as much as the next linear layer makes of it."""
+    felt = np.sqrt(np.square(_felt(weights.down, weights.output_gamma)).sum(axis=0))
+    return scaling.operand_scales(
+        trace.attention_out,
+        weights.intermediate * felt[:, None],
+        operands.duplicates.intermediate,
+        finest=finest,
+        importance=importance,
+        wide="intermediate" in operands.wide,
+    )
+
+
+def _felt(weight, gamma):
+    """Weights [out, in] before a LayerNorm, by how much it makes of each output."""
+    return weight * gamma[:, None]
 
 
 def _padded_heads(values, heads, axis=-1):
@@ -549,17 +570,16 @@ def _intermediate(weights, trace, operand, middle8, operands, rounder, activatio
     # GELU of less than that is zero, and so is the table's first segment, which saturated sums fall into.
     scale = scaling.wide_scale(np.maximum(trace.pre_activation, LOWEST_PRE_ACTIVATION))
     dead = ~weights.intermediate.any(axis=1)
-    if "down" in operands.wide:
-        kept = scaling.wide_hidden_scales(trace.activated, weights.down, in_scale=scale, dead=dead)
-    else:
-        kept = scaling.hidden_scales(
-            trace.activated,
-            weights.down,
-            operands.duplicates.down,
-            in_scale=scale,
-            dead=dead,
-            minimum=float(function(np.linspace(LOWEST_PRE_ACTIVATION, 0, 2001)).min()),
-        )
+    kept = scaling.hidden_scales(
+        trace.activated,
+        _felt(weights.down, weights.output_gamma),
+        operands.duplicates.down,
+        in_scale=scale,
+        dead=dead,
+        minimum=float(function(np.linspace(LOWEST_PRE_ACTIVATION, 0, 2001)).min()),
+        importance=rounder.importance,
+        wide="down" in operands.wide,
+    )
     base, slope = tables.activation_table(function, scale, kept.fine, kept.offset)
     return {
         "intermediate": rounder.linear(

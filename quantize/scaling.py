@@ -4,6 +4,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from bertha.quantize.balancing import Channels, balanced_scales, duplicated_scales
+
 __all__ = [
     "HiddenScales",
     "OperandScales",
@@ -26,11 +28,6 @@ WIDE_REACH = 32639
 
 REACH = 254
 """Largest |value| of a duplicated channel: 127 in each of its two columns."""
-
-EXPONENTS = np.linspace(0, 1, 6)
-
-LEVELS = np.append(0, np.geomspace(0.02, 1, 16))
-SHORTLIST = 16
 
 CLIPS = (1, 0.9, 0.8, 0.7, 0.6, 0.5)
 CLIPPED = 3
@@ -138,18 +135,8 @@ def norm_input_scale(epsilon, width, *values) -> float:
     return max(wide_scale(*values), width * np.sqrt(epsilon) / 65535)
 
 
-def operand_scales(activations, weight, duplicates, *, finest=0.0) -> OperandScales:
-    """Scales of an int8 operand that share the difficulty between activations and weights.
-
-    A channel's scale may be anything from what its largest value needs upwards: a coarser one costs
-    precision of the activation and gives the weights' column (which is multiplied by it) a larger part of
-    its row's range. The model of the error that is minimised, for scales s of channels c, outputs o:
-
-        sum over o, c of  W[o,c]**2 s[c]**2 / 12  +  step[o]**2 / 12 * rms(x[c])**2 / s[c]**2,
-        step[o] = max over c of |W[o,c]| s[c] / 127
-
-    in the spirit of SmoothQuant (Xiao et al., 2023), with a search instead of one exponent. Duplicated
-    channels (outlier channel splitting, Zhao et al., 2019) reach twice as far; they are chosen greedily.
+def operand_scales(activations, weight, duplicates=0, *, finest=0.0, importance=None, wide=False) -> OperandScales:
+    """Scales of an operand that share the difficulty between activations and weights (`bertha.quantize.balancing`).
 
     Parameters
     ----------
@@ -157,127 +144,53 @@ def operand_scales(activations, weight, duplicates, *, finest=0.0) -> OperandSca
     weight : float64 [out, in]
         Rows may be weighted by how much each output matters.
     duplicates : int
+        Channels that reach twice as far; a wide operand has none.
     finest : float
         LSB of the int16 stream that the operand is made of: nothing finer is in it.
+    importance : float [tokens], optional
+        How much each token's error counts.
+    wide : bool
+        16 bits: activations have precision to spare, which goes to the weights.
 
     Channels that don't vary, and those whose weights are zero, say nothing about the others' scales, and are
     never duplicated.
     """
     activations = np.asarray(activations)
     low, high = (np.asarray(end, np.float64) for end in (activations.min(axis=0), activations.max(axis=0)))
-    peak = np.maximum(np.abs(low), np.abs(high)) * UNSEEN
+    largest = np.maximum(np.abs(low), np.abs(high))
+    reach = WIDE_REACH / HEADROOM if wide else 127 / UNSEEN
     living = (high - low > finest) & weight.any(axis=0)
-    scale = np.full(len(peak), np.inf)
-    residue = np.zeros(len(peak), dtype=bool)
+    scale = np.full(len(largest), np.inf)
+    residue = np.zeros(len(largest), dtype=bool)
     if living.any():
-        scale[living], residue[living] = _living_scales(
-            activations[:, living], weight[:, living], peak[living], duplicates, finest
-        )
+        channels, part = Channels.of(activations[:, living], importance), weight[:, living]
+        if wide:
+            found = balanced_scales(channels, part, reach, finest=finest)
+            scale[living] = np.maximum(found, found.max() / SPREAD)
+        else:
+            scale[living], residue[living] = duplicated_scales(
+                channels, part, duplicates, (reach, REACH / UNSEEN), finest=finest
+            )
     usual = np.median(scale[living]) if living.any() else finest
-    scale[~living] = np.maximum(peak[~living] / 127, usual)
-    return OperandScales(np.where(scale > 0, scale, 1.0), residue)
-
-
-def _living_scales(activations, weight, peak, duplicates, finest):
-    """Scale and residue flag of each channel, see `operand_scales`."""
-    power = np.maximum(np.square(activations, dtype=np.float64).mean(axis=0), 1e-18)
-    magnitude = np.abs(weight)
-    column_power = np.square(weight).sum(axis=0)
-    column_peak = magnitude.max(axis=0)
-
-    def solve(residue, levels):
-        exact = np.maximum(peak / np.where(residue, REACH, 127), finest)
-        best = (np.inf, exact, levels[0])
-        for level in levels:
-            # Raise the scale of channels whose weights stay far below their rows' range.
-            scale = np.maximum(exact, level * np.median(exact * column_peak) / column_peak)
-            steps = np.square((magnitude * scale).max(axis=1) / 127).sum()
-            error = (column_power * scale**2).sum() + steps * (power / scale**2).sum()
-            if error < best[0]:
-                best = (error, scale, level)
-        return best
-
-    residue = np.zeros(len(peak), dtype=bool)
-    _, scale, level = solve(residue, LEVELS)
-    remaining = min(duplicates, len(peak))
-    together = 1 + remaining // STEPS
-    while remaining:
-        by_activation = np.argsort(np.where(residue, 0, -column_power * scale**2))
-        by_weight = np.argsort(np.where(residue, 0, -column_peak * scale))
-        shortlist = np.union1d(by_activation[:SHORTLIST], by_weight[:SHORTLIST])
-        trials = [solve(_with(residue, channel), [level])[0] for channel in shortlist]
-        trials = np.where(residue[shortlist], np.inf, trials)
-        count = min(together, remaining, np.count_nonzero(np.isfinite(trials)))
-        residue = _with(residue, shortlist[np.argsort(trials, kind="stable")[:count]])
-        remaining -= count
-        _, scale, level = solve(residue, LEVELS)
-    return scale, residue
-
-
-def wide_operand_scales(activations, weight, *, finest=0.0) -> OperandScales:
-    """Scales of a wide operand, by the error model of `operand_scales` with 16 bits for activations.
-
-    Activations then have precision to spare, which goes to the weights: channels' scales are
-    rms(x)**a / max(|W|)**b with the best a and b of a grid.
-    """
-    activations = np.asarray(activations)
-    low, high = (np.asarray(end, np.float64) for end in (activations.min(axis=0), activations.max(axis=0)))
-    peak = np.maximum(np.maximum(np.abs(low), np.abs(high)) * HEADROOM, 1e-12)
-    living = (high - low > finest) & weight.any(axis=0)
-    if not living.any():
-        return OperandScales(np.maximum(peak / WIDE_REACH, finest) + 1e-30, np.zeros(len(peak), dtype=bool))
-    scale = np.full(len(peak), np.inf)
-    exact = np.maximum(peak[living] / WIDE_REACH, finest)
-    power = np.maximum(np.square(activations[:, living], dtype=np.float64).mean(axis=0), 1e-18)
-    scale[living] = _balanced(np.abs(weight[:, living]), power, exact)
-    scale[~living] = np.maximum(peak[~living] / WIDE_REACH, np.median(scale[living]))
-    return OperandScales(scale, np.zeros(len(peak), dtype=bool))
-
-
-def _balanced(magnitude, power, exact):
-    """Scales of a wide operand's channels, none finer than `exact`."""
-    column_power, column_peak = np.square(magnitude).sum(axis=0), magnitude.max(axis=0)
-    best = np.inf, exact
-    for a in EXPONENTS:
-        for b in EXPONENTS:
-            shape = power ** (a / 2) / column_peak**b
-            shape = np.maximum(shape, shape.max() / SPREAD)
-            scale = shape * (exact / shape).max()
-            steps = np.square((magnitude * scale).max(axis=1) / 127).sum()
-            error = (column_power * scale**2).sum() + steps * (power / scale**2).sum()
-            if error < best[0]:
-                best = error, scale
-    return best[1]
-
-
-def wide_hidden_scales(activated, weight, *, in_scale=0.0, dead=None) -> HiddenScales:
-    """`hidden_scales` of a wide operand: no offset, and a neuron's power of two gives its weights precision."""
-    dead = np.zeros(activated.shape[1], dtype=bool) if dead is None else dead
-    largest = np.abs(activated).max(axis=0).astype(np.float64)
-    fine = max(wide_scale(largest[~dead]) if (~dead).any() else 1.0, in_scale / 50)
-    shift = np.where(dead, LARGEST_POST_SHIFT, 0)
-    living = ~dead & weight.any(axis=0)
-    if living.any():
-        power = np.maximum(np.square(activated[:, living], dtype=np.float64).mean(axis=0), 1e-18)
-        scale = _balanced(np.abs(weight[:, living]), power, np.full(np.count_nonzero(living), fine))
-        shift[living] = np.clip(np.round(np.log2(scale / fine)), 0, LARGEST_POST_SHIFT)
-    return HiddenScales(fine, 0.0, shift.astype(np.int64), np.zeros(len(shift), dtype=bool))
+    scale[~living] = np.maximum(largest[~living] / reach, usual)
+    return OperandScales(np.where(scale > 0, scale, 1.0), residue, wide)
 
 
 def hidden_scales(
-    activated, weight, duplicates, *, in_scale=0.0, dead=None, minimum=GELU_MINIMUM
+    activated, weight, duplicates=0, *, in_scale=0.0, dead=None, minimum=GELU_MINIMUM, importance=None, wide=False
 ) -> HiddenScales:
     """How finely GELU's result is kept.
 
     Neurons can only differ by powers of two. GELU stays above -0.17, so that half of int8 would lie idle:
     the table subtracts an offset, the same for all neurons, and the next layer's bias adds it back. Fine
-    scale and offset are searched together; a neuron's rounding error counts with its weights' power.
+    scale and offset are searched together for the smallest rounding error, each neuron's weighted by its weights'
+    power; then the neurons' shifts follow `bertha.quantize.balancing`. A wide operand has no offset.
 
     Parameters
     ----------
     activated : float [tokens, ffn]
     weight : float64 [out, ffn]
-        Of the linear layer that follows.
+        Of the linear layer that follows. Rows may be weighted by how much each output matters.
     duplicates : int
     in_scale : float
         LSB of the int16 pre-activation: the table's slopes bound how much finer its result may be.
@@ -285,22 +198,51 @@ def hidden_scales(
         Neurons that are always the same: int8 makes them zero, offset and all.
     minimum : float
         The activation's smallest value.
+    importance : float [tokens], optional
+        How much each token's error counts.
+    wide : bool
     """
     dead = np.zeros(activated.shape[1], dtype=bool) if dead is None else dead
+    if wide:
+        largest = np.abs(activated).max(axis=0).astype(np.float64)
+        fine, offset = max(wide_scale(largest[~dead]) if (~dead).any() else 1.0, in_scale / 50), 0.0
+        least = 0.0
+    else:
+        fine, offset, least = _fine_and_offset(activated, weight, in_scale, dead, minimum)
+    shift = np.full(len(dead), LARGEST_POST_SHIFT)
+    residue = np.zeros(len(dead), dtype=bool)
+    living = ~dead & weight.any(axis=0) & (np.ptp(activated, axis=0) > 0)
+    shift[~living & ~dead] = 0 if wide else _shift(np.full(1, np.abs(activated).max() + offset) / 127, fine, least)[0]
+    if living.any():
+        values = activated[:, living] - np.float32(offset)
+        channels, part = Channels.of(values, importance), weight[:, living]
+        if wide:
+            scale = balanced_scales(channels, part, WIDE_REACH / HEADROOM, finest=fine)
+        else:
+            scale, residue[living] = duplicated_scales(
+                channels, part, duplicates, (127 / UNSEEN, REACH / UNSEEN), finest=max(fine, least)
+            )
+        shift[living] = _shift(scale, fine, least)
+    return HiddenScales(fine, offset, shift.astype(np.int64), residue)
+
+
+def _shift(scale, fine, least):
+    """The powers of two times `fine` that are nearest to `scale`, none below `least`, as exponents."""
+    lowest = np.ceil(np.log2(max(least / fine, 1.0)) - 1e-9)
+    return np.clip(np.round(np.log2(scale / fine)), lowest, LARGEST_POST_SHIFT).astype(np.int64)
+
+
+def _fine_and_offset(activated, weight, in_scale, dead, minimum):
+    """LSB of the int16 result, what it is centred on, and the least scale that holds the smallest value."""
     peak = np.where(dead, 0, np.maximum(activated.max(axis=0).astype(np.float64), 0)) * UNSEEN
     lowest = max(minimum, UNSEEN * float(activated.min()))
-    importance = np.where(dead, 0, np.square(weight).sum(axis=0))
+    power = np.where(dead, 0, np.square(weight).sum(axis=0))
 
-    def post_shift(fine, offset, residue):
-        steps = np.where(residue, 2, 1) * fine
-        needed = np.maximum((peak - offset) / 127, (offset - lowest) / 128) / steps
+    def error(fine, offset):
+        needed = np.maximum((peak - offset) / 127, (offset - lowest) / 128) / fine
         shift = np.clip(np.ceil(np.log2(np.maximum(needed, 1e-9))), 0, LARGEST_POST_SHIFT)
-        return np.where(dead, LARGEST_POST_SHIFT, shift)
+        return (power * (fine * 2.0**shift) ** 2).sum()
 
-    def error(fine, offset, residue):
-        return importance * (fine * 2.0 ** post_shift(fine, offset, residue)) ** 2
-
-    residue = np.zeros(len(peak), dtype=bool)
     coarsest = max(2 * wide_scale(peak, lowest), in_scale / 50)
     candidates = [
         (fine, offset)
@@ -308,20 +250,5 @@ def hidden_scales(
         for offset in np.linspace(0, np.quantile(peak, 0.9), 40)
         if not dead.any() or offset < fine * (1 << LARGEST_POST_SHIFT - 1)
     ]
-    remaining = min(duplicates, np.count_nonzero(~dead))
-    together = 1 + remaining // STEPS
-    while True:
-        fine, offset = min(candidates, key=lambda candidate: error(*candidate, residue).sum())
-        if not remaining:
-            break
-        gain = error(fine, offset, residue) - error(fine, offset, np.ones_like(residue))
-        count = min(together, remaining)
-        residue = _with(residue, np.argsort(-np.where(residue | dead, -1, gain), kind="stable")[:count])
-        remaining -= count
-    return HiddenScales(fine, offset, post_shift(fine, offset, residue).astype(np.int64), residue)
-
-
-def _with(flags, index):
-    flags = flags.copy()
-    flags[index] = True
-    return flags
+    fine, offset = min(candidates, key=lambda candidate: error(*candidate))
+    return fine, offset, (offset - lowest) / 128

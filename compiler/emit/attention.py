@@ -2,7 +2,8 @@
 
 Order of a head: Q, K, then P·V of the head before, scores, Vᵀ, softmax. So softmax runs under Vᵀ and the next
 head's projections, and nothing waits for what was just issued. Vᵀ has the operands swapped: its rows are
-dimensions, which is why its scales are row factors. When the scores of all row panels don't fit, they come in
+dimensions, which is why its scales are row factors. A wide V is written as two planes and P·V takes two passes
+over them. When the scores of all row panels don't fit, they come in
 blocks with two sets of buffers; when the operand doesn't fit, it is loaded block by block for every head, and
 Vᵀ of a block follows its Q and K.
 """
@@ -12,7 +13,7 @@ from itertools import groupby
 from bertha.compiler.emit.start import emit_start
 from bertha.compiler.hazards.accesses import RECORD_LINES
 from bertha.compiler.layout.panels import even
-from bertha.compiler.plan.buffers import STAGE_SETS
+from bertha.compiler.plan.buffers import STAGE_SETS, value_plane_lines
 from bertha.rtl.isa import Opcode, Statistics, Table, Wide
 
 __all__ = ["emit_attention"]
@@ -28,7 +29,9 @@ class _Attention:
         self.e = emitter
         self.keys = even(emitter.seq)
         self.score_lines = emitter.panels * emitter.n  # of one row panel
-        self.value_lines = emitter.panels * emitter.n // 2  # of one panel of dimensions
+        self.value_wide = emitter.layer.value_wide
+        self.value_plane = value_plane_lines(emitter.panels, emitter.n)
+        self.value_lines = self.value_plane * (2 if self.value_wide else 1)  # of one panel of dimensions
         self.factor_slots = max(len(head) for head in emitter.layout.value)
         self.sets = emitter.plan.choice.score_sets
         self.unit = 0  # counts (head, block of scores) pairs
@@ -179,6 +182,10 @@ class _Attention:
         e = self.e
         panel, line = taken
         self._factors(head, position, taken, unit)
+        place = e.plan.line("value") + position * self.value_lines + rows.start * e.n // 2
+        planes = {}
+        if self.value_wide:
+            planes = {"out_wide": 1, "residue_addr": place + self.value_plane, "residue_stride": e.n // 2}
         e.add(
             Opcode.GEMM,
             f"value.head{head}",
@@ -191,8 +198,9 @@ class _Attention:
             columns=e.n,
             row_factor=1,
             slot=self._factor_slot(head, position),
-            c_addr=e.plan.line("value") + position * self.value_lines + rows.start * e.n // 2,
+            c_addr=place,
             c_stride=e.n // 2,
+            **planes,
             **e.wide_operand(e.layout.x, Wide.B),
         )
 
@@ -279,6 +287,7 @@ class _Attention:
             base = e.plan.line("context") + block.start * panel_lines
             first = first_residue = 0
         tiles = [(number, tile) for number, tile in enumerate(order.tiles) if tile.group == head]
+        planes = {"wide": Wide.B, "low_offset": self.value_plane} if self.value_wide else {}
         for rows, keys in self._groups(block):
             row = rows.start - block.start
             for position, (number, tile) in enumerate(tiles):
@@ -300,6 +309,7 @@ class _Attention:
                     gain=e.layer.context_gain[head],
                     c_addr=base + row * panel_lines + (tile.first - first) // 2,
                     c_stride=panel_lines,
+                    **planes,
                     **self._narrowing(order, number, tile, low, panel_lines, len(rows)),
                 )
         if e.plan.choice.spill:

@@ -13,6 +13,7 @@ __all__ = [
     "least_lines",
     "start_panels",
     "tiles_of_head",
+    "value_plane_lines",
 ]
 
 START, ATTENTION, OUTPUT, FFN1, FFN2 = (1 << phase for phase in range(5))
@@ -28,6 +29,14 @@ EMBEDDING_PANELS = 3  # row panels of the input on their way through the first L
 def tiles_of_head(layout) -> int:
     """Most panels of dimensions that a head of a `ModelLayout` has."""
     return max(len(head) for layer in layout.layers for head in layer.value)
+
+
+def value_plane_lines(panels, n) -> int:
+    """Lines of V of a panel of dimensions and `panels` row panels; of a wide V, of its high or its low plane.
+
+    A panel's low plane lies right behind its high one, so that the way to it fits a command's `low_offset`.
+    """
+    return panels * n // 2
 
 
 def start_panels(layer) -> list:
@@ -58,7 +67,8 @@ class Sizes:
         self.weights = self._most(_largest_weights)
         self.start = sum(panel.lines for panel in start_panels(layers[0]))
         self.scores, self.probabilities = layout.panels * n, even(layout.seq) // 2
-        self.value = tiles_of_head(layout) * layout.panels * n // 2
+        planes = self._most(_value_planes_of_head)
+        self.value = planes * value_plane_lines(layout.panels, n)
         self.ranges, self.mask, self.exp2 = layout.range_lines, layout.mask_lines, layout.exp2.lines
         self.context_records = self._most(lambda layer: layer.context_records.lines)
         self.piecewise = self._most(lambda layer: layer.piecewise.lines)
@@ -68,6 +78,11 @@ class Sizes:
 
     def _most(self, size):
         return max(size(layer) for layer in self._layers)
+
+
+def _value_planes_of_head(layer):
+    """Most panels of dimensions that a head of a `LayerLayout` has, each plane for itself."""
+    return max(len(head) for head in layer.value) * (2 if layer.layer.value_wide else 1)
 
 
 def _largest_weights(layer):

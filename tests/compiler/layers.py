@@ -11,11 +11,20 @@ __all__ = ["chained", "packed_ranges", "random_inputs", "random_layer", "random_
 
 
 def random_layer(
-    *, seed, heads=2, head_dim=16, ffn=64, hidden=None, duplicates=(3, 3, 3, 3), wide=(False,) * 4
+    *,
+    seed,
+    heads=2,
+    head_dim=16,
+    ffn=64,
+    hidden=None,
+    duplicates=(3, 3, 3, 3),
+    wide=(False,) * 4,
+    value_wide=False,
 ):
     """A layer of the given shape; `duplicates` of the projections, `output`, `intermediate` and `down`.
 
-    `wide`: which of these have a wide operand, which takes no duplicates.
+    `wide`: which of these have a wide operand, which takes no duplicates. `value_wide`: V is wide in P·V; some of its
+    values then saturate, and most need both planes.
     """
     rng = np.random.default_rng(seed)
     width = heads * head_dim
@@ -38,6 +47,9 @@ def random_layer(
         shift = rng.integers(18, 24, out)
         lower = 4 if is_wide else 0  # a wide product's unit is a 16th of a narrow one's
         target = 60 if value else 1500
+        if value and value_wide:
+            shift = shift - 5 - lower
+            target = (12000 if wide[1] else 600) * 2**lower
         return QuantizedLinear(
             weight=np.concatenate([weight, weight[:, found]], axis=1),
             duplicates=found,
@@ -71,6 +83,7 @@ def random_layer(
         query=linear(width, x_flags, wide[0]),
         key=linear(width, x_flags, wide[0]),
         value=linear(width, x_flags, wide[0], value=True),
+        value_wide=value_wide,
         score_mult=rng.integers(20000, 65536, heads).astype(np.uint16),
         score_shift=rng.integers(20, 23, heads).astype(np.uint8),
         context_gain=rng.integers(0, 4, heads).astype(np.uint8),
@@ -116,6 +129,7 @@ def random_model(chance, *, layers=None, embedding_norm=None):
     found = []
     for _ in range(layers or chance.randint(1, 3)):
         wide = [chance.random() < 0.25 for _ in range(4)]
+        value_wide = chance.random() < 0.4
         found.append(
             random_layer(
                 seed=chance.getrandbits(32),
@@ -125,6 +139,7 @@ def random_model(chance, *, layers=None, embedding_norm=None):
                 hidden=hidden,
                 duplicates=[chance.randint(0, 7) for _ in range(4)],
                 wide=wide,
+                value_wide=value_wide,
             )
         )
     return chained(found, embedding_norm=chance.random() < 0.7 if embedding_norm is None else embedding_norm)

@@ -152,6 +152,20 @@ def test_duplicates_cost_what_they_add_to_k():
     assert predict(program).busy["gemm"] == 933_888 + words
 
 
+def test_a_wide_value_costs_a_second_pass_of_its_products():
+    """P·V of all rows, heads and keys takes twice as long, nothing else longer, and none of it is useful work."""
+    shape = {"heads": 12, "head_dim": 32, "ffn": 1536, "duplicates": (0, 0, 0, 0)}
+    plain, wide = (
+        compile_layer(random_layer(seed=4, **shape, value_wide=value_wide), preset("edge16"), seq=128)
+        for value_wide in (False, True)
+    )
+    words = 12 * 8 * 2 * 128  # heads, row panels, panels of dimensions, keys
+    assert predict(wide).busy["gemm"] == predict(plain).busy["gemm"] + words
+    assert wide.macs == plain.macs
+    (_, narrow), (_, doubled) = (program.plan.buffers["value"] for program in (plain, wide))
+    assert doubled == 2 * narrow == 2 * 32 * 128 // 32
+
+
 def test_minilm_fits_edge8_in_blocks():
     layer = random_layer(seed=5, heads=12, head_dim=32, ffn=1536, duplicates=(4, 0, 4, 4))
     program = compile_layer(layer, preset("edge8"), seq=128)

@@ -5,7 +5,7 @@ import pytest
 
 from bertha.compiler.interpret import Interpreter
 from bertha.compiler.layout.panels import pack, unpack
-from bertha.compiler.layout.records import exp2_table, norm_records, range_records
+from bertha.compiler.layout.records import exp2_table, factor_records, norm_records, range_records
 from bertha.golden import units
 from bertha.golden.layer import QuantizedNorm
 from bertha.rtl.config import preset
@@ -144,6 +144,59 @@ def test_linear_with_planes_in_and_out(wide):
     )
     for plane, exact in zip(planes, expected, strict=True):
         assert np.array_equal(matrix(plane, N), exact)
+
+
+@pytest.mark.parametrize("wide_out", [False, True])
+def test_products_of_unsigned_bytes_with_planes(wide_out):
+    """P·V: one row factor a lane with a gain, in columns of an odd number; Vᵀ's planes were written the same way."""
+    rng = np.random.default_rng(int(wide_out))
+    k, low_offset, columns, gain = 12, 50, 3, 5
+    left, values = rng.integers(0, 256, (N, k)), rng.integers(-32768, 32640, (N, k))
+    values[0] = 0
+    values[0, 4] = 128  # nothing but its sign is in the low plane
+    mult, shift = rng.integers(30000, 65536, N), np.array([3, 28, 31, 30])
+    high, low = units.split_wide(values)
+    planes = {"out_wide": 1} if wide_out else {}
+    found = run(
+        {
+            SOURCE: pack(left, N, dtype="uint8").tobytes(),
+            PARAMETERS: pack(high, N, dtype="int8").tobytes(),
+            PARAMETERS + low_offset: pack(low, N, dtype="int8").tobytes(),
+            80: factor_records(N, mult=mult, shift=shift),
+        },
+        (Opcode.FACTORS, {"src_addr": 80, "slot": 6}),
+        (
+            Opcode.GEMM,
+            {
+                "a_addr": SOURCE,
+                "a_unsigned": 1,
+                "b_addr": PARAMETERS,
+                "wide": Wide.B,
+                "low_offset": low_offset,
+                "k": k,
+                "count": 1,
+                "columns": columns,
+                "row_factor": 1,
+                "slot": 6,
+                "gain": gain,
+                "c_addr": RESULT,
+                "residue_addr": RESIDUE,
+                **planes,
+            },
+        ),
+        read=[(RESULT, 2), (RESIDUE, 2)],
+    )
+    exact = np.zeros((N, columns), dtype=np.int64)
+    for row, column in np.ndindex(exact.shape):
+        total = sum(p * v for p, v in zip(left[row].tolist(), values[column].tolist(), strict=True))
+        scaled, less = (total + 8 >> 4) * int(mult[row]), max(int(shift[row]) - gain, 0)
+        exact[row, column] = max(-32768, min(32767, scaled + (1 << less >> 1) >> less))
+    assert (np.abs(exact) == 32768).any() and (np.abs(exact[1:]) < 32767).any()
+    got = [matrix(part, 4)[:, :columns].astype(int) for part in found]
+    if wide_out:
+        assert np.array_equal(256 * got[0] + got[1], np.minimum(exact, 32639))
+    else:
+        assert np.array_equal(got[0], np.clip(exact, -128, 127)) and not got[1].any()
 
 
 def test_rows_see_the_keys_of_their_ranges():

@@ -147,6 +147,71 @@ def test_a_layer_of_wide_operands():
     assert np.array_equal(output, expected["output16"])
 
 
+@pytest.mark.parametrize("name", ["tiny4", "edge8", "edge16", "server32"])
+@pytest.mark.parametrize("wide", [(), (1,), (0, 1, 2, 3)], ids=["alone", "context", "everything"])
+@pytest.mark.parametrize("tokens", [1, 4, 19])
+def test_a_layer_of_a_wide_value(name, wide, tokens):
+    """V's planes are in the scratchpad one behind the other, whichever operands are wide beside it."""
+    flags = tuple(number in wide for number in range(4))
+    layer = random_layer(seed=tokens, hidden=24, wide=flags, head_dim=14, value_wide=True)
+    program = compile_layer(layer, preset(name), seq=tokens)
+    x16, ranges = random_inputs(layer, tokens, seed=3, masked=tokens // 6)
+    expected = run_layer(layer, x16, ranges)
+    high, _ = np.split(expected["value"], 2, axis=1)
+    assert np.abs(high.astype(int)).max() > 1
+    output = interpret(program, x16=x16, x8=expected["x8"], ranges=ranges)
+    assert np.array_equal(output, expected["output16"])
+
+
+@pytest.mark.parametrize("static", [False, True])
+def test_a_wide_value_in_every_plan(static):
+    """Layers with a wide V before and behind one without, in scratchpads of all sizes that they fit."""
+    seen = set()
+    for seed in range(18):
+        chance = random.Random(2000 + seed)
+        hidden = 2 * chance.randint(4, 10)
+        layers = [
+            random_layer(
+                seed=chance.getrandbits(32),
+                heads=chance.randint(1, 3),
+                head_dim=2 * chance.randint(1, 7),
+                ffn=chance.randint(1, 40),
+                hidden=hidden,
+                wide=[chance.random() < 0.3 for _ in range(4)],
+                value_wide=value_wide,
+            )
+            for value_wide in (True, seed % 3 > 0)
+        ]
+        kilobytes, tokens = [(4, 12), (4, 26), (8, 20), (8, 45), (32, 33), (128, 4)][seed % 6]
+        config = preset("tiny4").replace(scratchpad_bytes=1024 * kilobytes, row_slots=chance.choice([8, 16]))
+        try:
+            program = compare(
+                chained(layers, embedding_norm=seed % 2 == 0),
+                config,
+                tokens=tokens,
+                ranges=packed_ranges(chance, tokens),
+                static=static,
+                seed=seed,
+            )
+        except ValueError as error:
+            assert "must fit the scratchpad" in str(error) or "row slots" in str(error)
+            continue
+        choice = program.plan.choice
+        seen |= {
+            name
+            for name, yes in (
+                ("one block of all", not choice.spill and choice.x_parts == choice.attention_parts == 1),
+                ("blocks of operands", choice.x_parts > 1),
+                ("blocks of scores", choice.attention_parts > 1),
+                ("context", choice.spill),
+                ("slots", not program.plan.own_slots),
+                ("panels together", choice.together_lines > 0),
+            )
+            if yes
+        }
+    assert len(seen) == 6, seen
+
+
 def test_useful_work_is_that_of_each_sentence_alone():
     model = chained([random_layer(seed=8, duplicates=(0, 0, 0, 0))] * 2)
     ranges = np.array([(0, 3)] * 3 + [(3, 8)] * 5 + [(0, 0)] * 2)

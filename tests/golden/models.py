@@ -15,7 +15,8 @@ OPERANDS = ("projections", "output", "intermediate", "down")
 def random_model(*, seed, hidden=24, shapes=((2, 6, 20), (1, 4, 9)), wide=(), duplicates=3, embedding=True):
     """A model whose layers have the `shapes` (heads, head_dim, ffn).
 
-    `wide` holds pairs of layer and operand (of `OPERANDS`); the other operands have `duplicates` channels twice.
+    `wide` holds pairs of layer and operand (of `OPERANDS`), or of layer and "value": V is wide in P·V. The other
+    operands have `duplicates` channels twice.
     """
     rng = np.random.default_rng(seed)
 
@@ -26,14 +27,13 @@ def random_model(*, seed, hidden=24, shapes=((2, 6, 20), (1, 4, 9)), wide=(), du
             flags[rng.choice(size, min(duplicates, size), replace=False)] = True
         return flags, (layer, name) in wide
 
-    def linear(out, source, *, value=False):
+    def linear(out, source, *, value=False, target=1500):
         flags, is_wide = source
         found = np.flatnonzero(flags)
         weight = rng.integers(-127, 128, (out, len(flags))).astype(np.int8)
         # A wide operand's values are 16 times as large in its accumulator.
         spread = 74 * (800 if is_wide else 50) * np.sqrt(len(flags))
-        shift = rng.integers(22, 26, out)
-        target = 60 if value else 1500
+        shift = rng.integers(22, 26, out) - (6 if value and target > 60 else 0)  # the multiplier has 16 bits
         return QuantizedLinear(
             weight=np.concatenate([weight, weight[:, found]], axis=1),
             duplicates=found,
@@ -65,6 +65,10 @@ def random_model(*, seed, hidden=24, shapes=((2, 6, 20), (1, 4, 9)), wide=(), du
         width = heads * head_dim
         context, hidden_values = operand(index, "output", width), operand(index, "down", ffn)
         middle = operand(index, "intermediate", hidden)
+        value_wide = (index, "value") in wide
+        # Some of the values of a wide V saturate, and its context is 16 times as coarse as of an int8 one.
+        spread = (14000 if context[1] else 600) if value_wide else 60
+        extra_gain = (2 if value_wide else 8) if context[1] else 0
         zeros = np.zeros(hidden, np.int16)
         layers.append(
             QuantizedLayer(
@@ -77,10 +81,11 @@ def random_model(*, seed, hidden=24, shapes=((2, 6, 20), (1, 4, 9)), wide=(), du
                 ),
                 query=linear(width, first[index]),
                 key=linear(width, first[index]),
-                value=linear(width, first[index], value=True),
+                value=linear(width, first[index], value=True, target=spread),
+                value_wide=value_wide,
                 score_mult=rng.integers(20000, 65536, heads).astype(np.uint16),
                 score_shift=rng.integers(20, 23, heads).astype(np.uint8),
-                context_gain=rng.integers(0, 4, heads).astype(np.uint8) + (8 if context[1] else 0),
+                context_gain=rng.integers(0, 4, heads).astype(np.uint8) + extra_gain,
                 context_residue=context[0],
                 context_wide=context[1],
                 output=linear(hidden, context),

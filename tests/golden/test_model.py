@@ -11,6 +11,7 @@ from tests.golden.models import OPERANDS, random_model, random_sums
 
 MIXED = ((0, "projections"), (0, "down"), (1, "output"), (1, "intermediate"))
 ALL = tuple((layer, name) for layer in range(2) for name in OPERANDS)
+VALUES = ((0, "value"), (1, "value"), (1, "output"))
 
 
 def packed(parts, padding, rng):
@@ -27,7 +28,9 @@ def packed(parts, padding, rng):
 
 
 @pytest.mark.parametrize("embedding", [True, False])
-@pytest.mark.parametrize("wide", [(), MIXED, ALL], ids=["int8", "mixed", "wide"])
+@pytest.mark.parametrize(
+    "wide", [(), MIXED, ALL, VALUES, ALL + VALUES], ids=["int8", "mixed", "wide", "values", "everything"]
+)
 def test_packed_and_alone_are_equal(wide, embedding):
     model = random_model(seed=1, wide=wide, embedding=embedding)
     rng = np.random.default_rng(2)
@@ -120,6 +123,69 @@ def test_wide_operands_against_plain_python():
     assert np.abs((256 * high + low)[:, 6:] - value).max() <= 0.51 + np.abs(value).max() / 30000
 
 
+def plain_context(layer, value, result):
+    """int16 context from P, the row factors and V as whole integers, in Python's integers."""
+    context = np.empty(value.shape, dtype=np.int64)
+    for row, feature in np.ndindex(context.shape):
+        head = feature // layer.head_dim
+        probabilities = result["probabilities"][head, row].tolist()
+        total = sum(p * v for p, v in zip(probabilities, value[:, feature].tolist(), strict=True))
+        shift = max(int(result["softmax_shift"][head, row]) - int(layer.context_gain[head]), 0)
+        scaled = (total + 8 >> 4) * int(result["softmax_mult"][head, row])
+        context[row, feature] = max(-32768, min(32767, scaled + (1 << shift >> 1) >> shift))
+    return context
+
+
+@pytest.mark.parametrize("others", [(), ((0, "output"),), ALL], ids=["alone", "context", "everything"])
+def test_a_wide_value_against_plain_python(others):
+    """V is what its linear layer gives, up to 32639, and context P·V divided by the sums of P."""
+    model = random_model(seed=9, wide=((0, "value"), *others))
+    layer = model.layers[0]
+    rows = random_sums(model, 7, np.random.default_rng(10))
+    result = integer_model.run_layer(layer, rows, [[0, 4]] * 4 + [[4, 6]] * 2 + [[0, 0]])
+    assert result["value"].dtype == np.int8 and result["value"].shape == (7, 24)
+    high, low = np.split(result["value"].astype(int), 2, axis=1)
+    value = 256 * high + low
+    if layer.input_quantize.wide:
+        exact = plain_linear(result["x8"], layer.value)
+    else:
+        total = (
+            result["x8"].astype(object)
+            @ layer.value.weight.T.astype(object)
+            * layer.value.mult.astype(object)
+        )
+        shift = layer.value.shift.astype(object)
+        exact = np.clip((total + 2 ** (shift - 1)) // 2**shift, -32768, 32767).astype(int)
+    assert np.array_equal(value, np.minimum(exact, 32639))
+    assert np.abs(value).max() > 3 * 128
+
+    context = plain_context(layer, value, result)
+    assert context[:6].any(axis=1).all() and not context[6].any()
+    if layer.context_wide:
+        high, low = np.split(result["context"].astype(int), 2, axis=1)
+        assert np.array_equal(256 * high + low, np.minimum(context, 32639))
+    else:
+        cut = (context - np.clip(context, -128, 127))[:, layer.context_residue]
+        expected = np.concatenate([np.clip(context, -128, 127), np.clip(cut, -128, 127)], axis=1)
+        assert np.array_equal(result["context"], expected)
+    # What it is for: a row's mean of V, in units of 16 / 2**gain of V's.
+    mean = result["probabilities"][1] / np.maximum(result["probabilities"][1].sum(axis=1, keepdims=True), 1)
+    wanted = np.clip(mean @ value[:, 6:] * 2.0 ** (layer.context_gain[1] - 4.0), -32768, 32767)
+    assert np.abs(context[:, 6:] - wanted).max() <= 0.51 + np.abs(wanted).max() / 30000
+
+
+def test_bound_of_a_wide_values_products_is_reached():
+    """The largest program of all just keeps it within 32 bits."""
+    layer = random_model(seed=11, wide=((0, "value"),)).layers[0]
+    for tokens in (1, 16, 4096):
+        bound = integer_model.accumulator_bounds(layer, tokens)["context"]
+        products = [255 * -128] * tokens
+        assert bound == -(16 * sum(products) + (sum(products) + 8 >> 4))
+        assert bound == abs(int(units.combine_wide(sum(products), sum(products))))
+    assert bound < 2**31 <= integer_model.accumulator_bounds(layer, 4097)["context"]
+    assert integer_model.accumulator_bounds(random_model(seed=11).layers[0], 16)["context"] == 16 * 255 * 128
+
+
 def test_bounds_of_wide_accumulators_hold():
     model = random_model(seed=11, wide=ALL)
     layer = model.layers[0]
@@ -159,7 +225,7 @@ def test_saturations_are_counted():
 
 @pytest.mark.parametrize("embedding", [True, False])
 def test_saved_model_is_the_same(tmp_path, embedding):
-    model = random_model(seed=14, wide=MIXED, embedding=embedding)
+    model = random_model(seed=14, wide=MIXED + VALUES, embedding=embedding)
     save_model(tmp_path / "sub" / "model.npz", model)
     restored = load_model_file(tmp_path / "sub" / "model.npz")
     compare(model, restored)

@@ -104,7 +104,14 @@ def draw(seed, number) -> Draw:
         alone = []
     masks = [rng.random(tokens) < 0.8 if masked else None for _ in runs]
     return Draw(
-        what=(name, origin, kind, "static" if static else "data", "key mask" if masked else "no key mask"),
+        what=(
+            name,
+            origin,
+            kind,
+            "static" if static else "data",
+            "key mask" if masked else "no key mask",
+            "wide V" if any(layer.value_wide for layer in model.layers) else "int8 V",
+        ),
         config=CONFIGS[name],
         model=model,
         tokens=tokens,

@@ -18,6 +18,8 @@ from bertha.golden import integer_model
 from bertha.models.embedding import embedding_sums
 from bertha.models.text import random_sentences
 from bertha.quantize.cache import cached_model
+from bertha.quantize.model import quantize_model
+from bertha.quantize.quantizer import Operands, Settings
 from bertha.rtl.config import preset
 from bertha.sim.options import ModelOptions
 from bertha.sim.packed import TEXTS
@@ -42,6 +44,29 @@ def sentences(reduced):
     made = [random_sentences(reduced, 1, length, seed=length)[0] for length in LENGTHS]
     sums = [embedding_sums(reduced, sentence) for sentence in made]
     return model, [integer_model.quantise_input(part, model.embedding_scale) for part in sums]
+
+
+@pytest.mark.parametrize(
+    "wide", [{"value"}, {"value", "output"}, {"value", "projections", "output", "intermediate", "down"}]
+)
+def test_a_wide_value(reduced, sentences, monkeypatch, wide):
+    """V of two planes, as the quantiser makes it: alone and beside other wide operands, in a program for any packing."""
+    monkeypatch.setattr(
+        "bertha.quantize.model.plan_operands",
+        lambda encoder, recipe, chosen: [Operands(wide=frozenset(wide))] * encoder.layers,
+    )
+    model = quantize_model(reduced, settings=Settings(calibration=24))
+    assert all(layer.value_wide and layer.context_wide == ("output" in wide) for layer in model.layers)
+    rows = [part for part in sentences[1] if len(part) < 30]
+    packing, config = pack_sentences([len(part) for part in rows], 64)[0], preset("tiny4")
+    x16 = packing.gather(rows, model.hidden)
+    expected = integer_model.run_model(model, x16, packing.ranges)
+    high, _ = np.split(expected["layers"][0]["value"].astype(int), 2, axis=1)
+    assert np.abs(high).max() > 8
+    for ranges in (None, packing.ranges):
+        program = compile_model(model, config, tokens=len(x16), ranges=ranges)
+        pieces = program.input_pieces(x16=x16, ranges=packing.ranges)
+        assert equal(chip(config).run(program, [pieces])[0], expected["output16"])
 
 
 @pytest.mark.parametrize("name", ["tiny4", "edge8", "edge16", "server32"])

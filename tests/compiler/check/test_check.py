@@ -357,6 +357,31 @@ def test_accumulators_of_wide_operands_keep_their_range(wide, low):
             refuse(message, *commands, content=content)
 
 
+@pytest.mark.parametrize("known", [True, False])
+def test_accumulators_of_unsigned_bytes_and_planes_keep_their_range(known):
+    """P·V with a wide V: P and both planes at their largest, in the image or unknown."""
+    products = 8 * 255 * 128
+    bound = 16 * products + products // 16
+    for bias, fine in ((2**31 - 1 - bound, True), (2**31 - bound, False)):
+        content = bytes([0x80]) * 64 + bytes([0xFF]) * 32 + column_records(4, bias=bias)
+        content += bytes(ROOM - len(content))
+        commands = [
+            LOADED,
+            gemm(
+                **WAIT, a_addr=8, b_addr=0, a_unsigned=1, wide=Wide.B, low_offset=4, params=1, param_addr=12
+            ),
+        ]
+        if not known:  # what commands write isn't known
+            written = gemm(**WAIT, a_addr=8, b_addr=0, c_addr=200, c_stride=2, count=6, post1=semaphore(1))
+            fields = commands[1][1] | {"a_addr": 208, "b_addr": 200, "wait0": semaphore(1)}
+            commands[1:] = [written, (Opcode.GEMM, fields)]
+        if fine:
+            check(program(*commands, content=content))
+        else:
+            message = rf"must keep accumulator and bias below 2\*\*31, they can reach {2**31}"
+            refuse(message, *commands, content=content)
+
+
 class TestCompiled:
     """A compiled program with one wait moved to the next command of its engine is always refused."""
 

@@ -3,9 +3,11 @@
 import itertools
 import random
 
+import pytest
+
 from bertha.rtl import isa
 from bertha.rtl.config import PRESETS
-from bertha.rtl.isa import Opcode
+from bertha.rtl.isa import Opcode, Wide
 from tests.rtl.gemm.test_gemm import Bench
 from tests.rtl.streams import run
 
@@ -13,9 +15,10 @@ OPTIONS = ("wait0", "wait1", "wait1_each", "post0", "post1", "post0_each", "post
 UNITS = {"wait0": (1, 7), "wait1": (2, 9), "post0": (3, 11), "post1": (4, 13)}
 K, COUNT = 4, 3
 A, B, C, SHIFT = 0, 100, 200, 512
+LOW = 50  # lines from a high plane to its low plane
 
 
-def command(options):
+def command(options, wide=Wide.NONE):
     fields = {name: 1 for name in options if name.endswith("_each")}
     fields |= {name: isa.semaphore(*UNITS[name]) for name in options if name in UNITS}
     return int.from_bytes(
@@ -31,6 +34,8 @@ def command(options):
             k=K,
             count=COUNT,
             mult=1,
+            wide=wide,
+            low_offset=LOW,
             **fields,
         ),
         "little",
@@ -52,18 +57,26 @@ def expected(options):
     return waits, posts
 
 
-def test_every_option():
-    """A tile reads nothing before its waits are taken, and posts what it must when it must."""
+def combinations_of(wide):
+    """All combinations of options; of tiles in two passes, those that take and post units of every kind."""
+    chosen = [
+        [name for name, chosen in zip(OPTIONS, choice) if chosen]
+        for choice in itertools.product((0, 1), repeat=len(OPTIONS))
+    ]
+    return chosen if wide == Wide.NONE else [options for options in chosen if {*UNITS} <= {*options}]
+
+
+@pytest.mark.parametrize("wide", list(Wide), ids=lambda wide: wide.name)
+def test_every_option(wide):
+    """A tile reads nothing before its waits are taken, and posts what it must when it must: once, in both passes."""
     seed = 5
     print("seed", seed)
     rng = random.Random(seed)
     dut = Bench(PRESETS["tiny4"], "often", seed)
     control, memory = dut.engine.control, dut.memory
-    combinations = [
-        [name for name, chosen in zip(OPTIONS, choice) if chosen]
-        for choice in itertools.product((0, 1), repeat=len(OPTIONS))
-    ]
+    combinations = combinations_of(wide)
     rng.shuffle(combinations)
+    planes = [A, B] + [place + LOW for place, kind in ((A, Wide.A), (B, Wide.B)) if kind == wide]
     events = []  # ("wait", unit) or ("post", unit, lines written, lines read), in order
     for line in range(2000):
         memory.lines[line] = 0
@@ -90,7 +103,7 @@ def test_every_option():
             events.clear()
             memory.read.clear()
             memory.written.clear()
-            ctx.set(control.command.payload, {"index": index, "body": command(options)})
+            ctx.set(control.command.payload, {"index": index, "body": command(options, wide)})
             ctx.set(control.command.valid, 1)
             await ctx.tick().until(control.command.ready)
             ctx.set(control.command.valid, 0)
@@ -105,13 +118,14 @@ def test_every_option():
                 if mine:
                     seen = [e for e in events if e[0] == "wait"][taken - 1][3]
                     early = memory.read[:seen]
-                    assert A + tile * (K // 2) not in early and B + tile * (K // 2) not in early, options
+                    for first in planes:
+                        assert first + tile * (K // 2) not in early, options
             for name, flags in posts.items():
                 got = [e for e in events if e[0] == "post" and e[1] == UNITS[name]]
                 tiles = [tile for tile, flag in enumerate(flags) if flag]
                 assert len(got) == len(tiles), (options, name)
                 for tile, (_, _, written, read) in zip(tiles, got):
-                    last = {A + tile * (K // 2) + K // 2 - 1, B + tile * (K // 2) + K // 2 - 1}
+                    last = {first + tile * (K // 2) + K // 2 - 1 for first in planes}
                     assert last <= set(memory.read[:read])
                     assert name == "post0" or written >= 2 * (tile + 1), (options, name)
             assert sum(e[0] == "post" for e in events) == sum(map(sum, posts.values()))

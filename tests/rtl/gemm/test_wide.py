@@ -123,6 +123,58 @@ def test_wide_tiles_between_others(name, k, pattern):
                 assert read8(dut.memory.lines, residue_addr, n, n) == low
 
 
+@pytest.mark.parametrize("name, k", [("tiny4", 2), ("tiny4", 6), ("edge8", 20)])
+@pytest.mark.parametrize("out_wide", [0, 1])
+def test_products_of_unsigned_bytes_with_planes(name, k, out_wide):
+    """P·V of a wide V: row factors with a gain, a slot a tile, ranges that only tiles with `ranges` look at."""
+    config = PRESETS[name]
+    n = config.array_n
+    rng = random.Random(k)
+    print(f"seed {k}")
+    dut = Bench(config, "often", k)
+    count, gain, columns = 3, 6, n - 1
+    rows = [random_rows(rng, n, k, 0, 255) for _ in range(count)]
+    values = random_rows(rng, n, k, -32768, 32639)
+    values[0] = [128] * k  # the low plane's bytes are the lowest that there are
+    values[1] = [32639] * k
+    factors = [[(rng.randint(1 << 15, (1 << 16) - 1), rng.randint(25, 38)) for _ in range(n)] for _ in rows]
+    factors[0][0] = (50000, 4)  # the shift stops at 0
+    for place, plane in zip((B, B + LOW), planes(values)):
+        dut.put(place, panel8_lines(plane, n))
+    for tile in range(count):
+        dut.put(A + PANEL * tile, panel8_lines(rows[tile], n))
+
+    async def bench(ctx):
+        for tile in range(count):
+            await dut.write_factors(ctx, 2 + tile, factors[tile])
+            await dut.write_ranges(ctx, 2 + tile, [(1, 2)] * n)
+        for number, ranges in enumerate((0, 1)):
+            await dut.command(
+                ctx, number, a_addr=A, a_stride=PANEL, a_unsigned=1, b_addr=B, low_offset=LOW, wide=Wide.B, k=k,
+                count=count, columns=columns, row_factor=1, slot=2, slot_step=1, gain=gain, ranges=ranges,
+                c_addr=C + 200 * number, c_stride=n, residue_addr=RESIDUE + 200 * number, residue_stride=n,
+                out_wide=out_wide,
+            )  # fmt: skip
+        await dut.until_idle(ctx)
+
+    dut.run(bench)
+    for number, tile in [(number, tile) for number in range(2) for tile in range(count)]:
+        expected = []
+        for row, (mult, shift) in zip(rows[tile], factors[tile]):
+            totals = [round_half_up(sum(p * v for p, v in zip(row, value)), 4) for value in values[:columns]]
+            words = [saturate(round_half_up(total * mult, max(shift - gain, 0)), 16) for total in totals]
+            expected.append(
+                [word if column == 1 or not number else -32768 for column, word in enumerate(words)]
+            )
+        got = read8(dut.memory.lines, C + 200 * number + n * tile, columns, n)
+        if not out_wide:
+            assert got == [[saturate(word, 8) for word in row] for row in expected]
+            continue
+        high, low = planes([[min(value, 32639) for value in row] for row in expected])
+        assert got == high
+        assert read8(dut.memory.lines, RESIDUE + 200 * number + n * tile, columns, n) == low
+
+
 @pytest.mark.parametrize("name, k", [("tiny4", 4), ("tiny4", 8), ("edge8", 8), ("edge8", 32)])
 @pytest.mark.parametrize("wide", [Wide.A, Wide.B])
 def test_a_wide_tile_takes_two_passes_of_k_cycles(name, k, wide):

@@ -1,0 +1,64 @@
+"""Neurons of a feed-forward network in several copies, each with a part of its outgoing weights.
+
+Trained models write a channel that is far louder than all others through one neuron or two. Its weight takes the whole
+range of that output's row, where all other weights then round to nothing. Copies of the neuron share the weight
+(outlier channel splitting, Zhao et al., "Improving neural network quantization without retraining using outlier channel
+splitting", 2019), which costs a word of K and an output of the network's first half each.
+"""
+
+from dataclasses import replace
+
+import numpy as np
+
+__all__ = ["neuron_copies", "split_neurons"]
+
+PANEL = 32
+"""Copies come in whole panels of the widest array: a part of one would take as long."""
+
+SHARE = 48
+"""Neurons per copy, at least."""
+
+WORTH = 0.02
+"""Part of the error of rounding `down`'s weights that copies must save."""
+
+
+def neuron_copies(weight, scale) -> np.ndarray:
+    """How often each neuron should be there, int [ffn]: all once, or some more often.
+
+    Parameters
+    ----------
+    weight : float64 [out, ffn]
+        Outgoing weights, rows weighted by how much each output matters.
+    scale : float64 [ffn]
+        About the scale that int8 gives each neuron.
+    """
+    copies = np.ones(weight.shape[1], dtype=np.int64)
+    count = weight.shape[1] // SHARE // PANEL * PANEL
+    rows = np.abs(weight) * scale
+    before = np.square(rows.max(axis=1, initial=0)).sum()
+    if not count or not before:
+        return copies
+    for _ in range(count):
+        parts = rows / copies
+        place = np.arange(len(parts)), parts.argmax(axis=1)
+        largest = parts[place]
+        parts[place] = -1.0
+        below = np.maximum(parts.max(axis=1), rows[place] / (copies[place[1]] + 1))
+        gain = np.bincount(place[1], np.square(largest) - np.square(below), minlength=len(copies))
+        copies[gain.argmax()] += 1
+    after = np.square((rows / copies).max(axis=1)).sum()
+    return copies if after < (1 - WORTH) * before else np.ones_like(copies)
+
+
+def split_neurons(weights, trace, copies):
+    """`LayerWeights` and `LayerTrace` with `copies` [ffn] of each neuron: the further ones behind all first ones."""
+    which = np.concatenate([np.arange(len(copies)), np.repeat(np.arange(len(copies)), copies - 1)])
+    split = replace(
+        weights,
+        intermediate=weights.intermediate[which],
+        intermediate_bias=weights.intermediate_bias[which],
+        down=(weights.down / copies)[:, which],
+    )
+    return split, replace(
+        trace, pre_activation=trace.pre_activation[:, which], activated=trace.activated[:, which]
+    )
