@@ -119,7 +119,7 @@ def test_layers_of_different_heads_are_compiled_all():
         (["reduced", "--tokens", "0"], "tokens must be at least 1, not 0"),
         (["reduced", "--tokens", "8", "--sentences", "6,6"], "sentences of 12 tokens must fit the 8 tokens"),
         (["reduced", "--latency", "0"], "latency must be from 1 to 100000 cycles, not 0"),
-        (["synthetic-base", "--preset", "tiny4", "--tokens", "4000"], "must fit the scratchpad"),
+        (["synthetic-base", "--preset", "tiny4", "--tokens", "4000"], "must have 17 row slots"),
     ],
 )
 def test_errors_are_one_sentence(capsys, arguments, message):
