@@ -11,7 +11,7 @@ import numpy as np
 
 from bertha.compiler.cycles.model import ACTIVITIES, ENGINES, Run, run_commands
 from bertha.compiler.operations import KINDS, kind_of, layer_of
-from bertha.rtl.isa import Opcode
+from bertha.rtl.isa import COMMAND_BYTES, Opcode
 
 __all__ = ["KindPrediction", "LayerPrediction", "Prediction", "Timing", "default_timing", "predict"]
 
@@ -157,14 +157,9 @@ class Prediction:
         for command in self.program.commands:
             if command.work:
                 macs[layer_of(command.name) or 0] += command.macs(self.program.ranges)
-        shots = self.run.snapshots
-        ends = [*shots["cycles"][:-1], self.run.cycles]
-        activity = [*shots["activity"][:-1], self.run.activity]
-        found, before, spent = [], 0, np.zeros_like(self.run.activity)
-        number = 0
-        for layer, (end, now) in enumerate(zip(ends, activity, strict=True)):
-            count = self.repeats if layer == 1 else 1
-            cycles = int(end - before)
+        found, number = [], 0
+        for layer, count, (start, spent), (end, now) in self._spans():
+            cycles = int(end - start)
             found.append(
                 LayerPrediction(
                     name=f"layer {number}" if count == 1 else f"layers {number} to {number + count - 1}",
@@ -175,17 +170,25 @@ class Prediction:
                     activity=_by_engine(now - spent),
                 )
             )
-            before, spent = end, now
             number += count
         return found
+
+    def _spans(self):
+        """Layers of the program, how many they stand for, and cycles and activity at their beginnings and ends."""
+        start = 0, np.zeros_like(self.run.activity)
+        ends = [(shot["cycles"], shot["activity"]) for shot in self.run.snapshots]
+        marks = [start, *ends[:-1], (self.run.cycles, self.run.activity)]
+        return [
+            (layer, self.repeats if layer == 1 else 1, marks[layer], marks[layer + 1])
+            for layer in range(len(ends))
+        ]
 
     def _counted(self):
         """Commands that are active or have operations of their own, their results, and how often they count."""
         for command, row in zip(self.program.commands, self.run.commands, strict=True):
             if not row["busy"] and not command.work:
                 continue
-            repeated = self.repeats > 1 and layer_of(command.name) == 1
-            yield command, row, self.repeats if repeated else 1
+            yield command, row, self.repeats if self.repeats > 1 and _is_of_layer(command, 1) else 1
 
 
 def predict(program, timing=None, *, layers=None) -> Prediction:
@@ -196,8 +199,8 @@ def predict(program, timing=None, *, layers=None) -> Prediction:
     program : Program
     timing : Timing, optional
     layers : int, optional
-        Layers of the model, if the program has only some of them: its layer 1 then stands for all between the first
-        and the last one. It has at least three.
+        Layers of the model, if the program has only some of them, three at least: its layer 1 then stands for all
+        between the first and the last one.
 
     Raises
     ------
@@ -216,33 +219,40 @@ def predict(program, timing=None, *, layers=None) -> Prediction:
     run = run_commands(
         program.commands, program.config, latency=timing.memory, bandwidth=timing.bandwidth, marks=marks
     )
-    total = {name: getattr(run, name) for name in ("cycles", "bytes_read", "bytes_written", "activity")}
-    busy = {}
+    cycles, activity, macs = run.cycles, run.activity, program.macs
+    read, written = run.bytes_read, run.bytes_written
+    busy = defaultdict(int)
     for command, row in zip(program.commands, run.commands, strict=True):
-        if row["busy"]:
-            repeated = repeats > 1 and layer_of(command.name) == 1
-            engine = command.engine.name.lower()
-            busy[engine] = busy.get(engine, 0) + int(row["busy"]) * (repeats if repeated else 1)
-    macs = program.macs
+        busy[command.engine.name.lower()] += int(row["busy"])
     if repeats > 1:
+        again = repeats - 1
         first, second = run.snapshots[:2]
-        for name in total:
-            total[name] = total[name] + (repeats - 1) * (second[name] - first[name])
-        macs += (repeats - 1) * sum(
-            command.macs() for command in program.commands if command.work and layer_of(command.name) == 1
-        )
+        cycles = cycles + again * int(second["cycles"] - first["cycles"])
+        activity = activity + again * (second["activity"] - first["activity"])
+        for command, row in zip(program.commands, run.commands, strict=True):
+            if not _is_of_layer(command, 1):
+                continue
+            busy[command.engine.name.lower()] += again * int(row["busy"])
+            macs += again * command.macs()
+            read += again * (COMMAND_BYTES + command.dram_bytes * (command.opcode == Opcode.LOAD))
+            written += again * command.dram_bytes * (command.opcode == Opcode.STORE)
     return Prediction(
-        cycles=int(total["cycles"]),
+        cycles=cycles,
         macs=macs,
-        utilization=macs / (program.config.array_n**2 * int(total["cycles"])),
-        busy=busy,
-        bytes_read=int(total["bytes_read"]),
-        bytes_written=int(total["bytes_written"]),
-        activity=_by_engine(total["activity"]),
+        utilization=macs / (program.config.array_n**2 * cycles),
+        busy={engine: count for engine, count in busy.items() if count},
+        bytes_read=read,
+        bytes_written=written,
+        activity=_by_engine(activity),
         program=program,
         run=run,
         repeats=repeats,
     )
+
+
+def _is_of_layer(command, number):
+    """Whether a command is one of a layer's."""
+    return command.name.startswith(f"layer{number}.") and layer_of(command.name) == number
 
 
 def _layer_ends(program):
