@@ -103,6 +103,8 @@ class QuantizedLayer:
     hidden, heads, head_dim, ffn : int
         heads * head_dim, the attention width, may be another than hidden (pruned heads, padded odd ones);
         head_dim is even.
+    ffn_copies : int
+        So many of the `ffn` neurons, the last ones, are copies of others: none of the model's own work.
     input_quantize : QuantizedNorm
         int16 layer input to the operand of `query`, `key` and `value`.
     query, key : QuantizedLinear
@@ -161,6 +163,7 @@ class QuantizedLayer:
     input_scale: float
     middle_scale: float
     output_scale: float
+    ffn_copies: int = 0
     value_wide: bool = False
     context_wide: bool = False
     hidden_wide: bool = False
@@ -237,6 +240,8 @@ def check_layer(layer) -> None:
             f"hidden, ffn, heads and head_dim must be positive and head_dim even, not {hidden}, {ffn}, {heads} "
             f"and {layer.head_dim}"
         )
+    if not 0 <= layer.ffn_copies < ffn:
+        raise ValueError(f"ffn_copies must be from 0 to {ffn - 1}, not {layer.ffn_copies}")
     for name in ("input_scale", "middle_scale", "output_scale"):
         scale = getattr(layer, name)
         if not (np.isfinite(scale) and scale > 0):

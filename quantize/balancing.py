@@ -18,9 +18,9 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-__all__ = ["CLIPPED", "Channels", "balanced_scales", "duplicated_scales"]
+__all__ = ["CLIPPED", "Channels", "balanced_scales", "duplicated_scales", "rounded_share"]
 
-CLIPPED = 3.0
+CLIPPED = 12.0
 """How much more a squared error of a saturated value counts: it hits few sentences, but those hard."""
 
 SYSTEMATIC = 1.5
@@ -74,7 +74,9 @@ class Channels:
 
 def _cut_off(values, limit, share) -> np.ndarray:
     """Mean square of what values [tokens, channels] have beyond a limit a channel; `share` [tokens] sums to 1."""
-    return (share.astype(np.float32) @ np.square(np.maximum(values - limit.astype(np.float32), 0))).astype(np.float64)
+    return (share.astype(np.float32) @ np.square(np.maximum(values - limit.astype(np.float32), 0))).astype(
+        np.float64
+    )
 
 
 def balanced_scales(channels, weight, reach, *, start=None, finest=0.0) -> np.ndarray:
@@ -95,7 +97,9 @@ def balanced_scales(channels, weight, reach, *, start=None, finest=0.0) -> np.nd
     reach = np.broadcast_to(np.asarray(reach, np.float64), channels.peak.shape)
     power = _float32(np.square(weight).sum(axis=0))
     log_weight, share = _sampled(weight)
-    variance, unit, table = (_float32(part) for part in (channels.variance, reach / channels.peak, channels.cut_off))
+    variance, unit, table = (
+        _float32(part) for part in (channels.variance, reach / channels.peak, channels.cut_off)
+    )
     lowest = torch.tensor(np.log(max(finest, 1e-30)), dtype=torch.float32)
     total = float((channels.variance * np.square(weight).sum(axis=0)).sum())
     steps = STEPS if start is None else STEPS_MORE
@@ -145,6 +149,13 @@ def duplicated_scales(channels, weight, count, reaches, *, finest=0.0) -> tuple[
 
 BATCHES = 3
 """In so many steps are duplicates chosen."""
+
+
+def rounded_share(channels, weight, scale) -> float:
+    """What rounding weights costs over what rounding activations costs, at these scales."""
+    steps = np.square((np.abs(weight) * scale).max(axis=1)).sum() / (12 * 127**2)
+    activations = (np.square(weight).sum(axis=0) * scale**2).sum() / 12
+    return SYSTEMATIC * steps * (channels.variance / scale**2).sum() / activations
 
 
 def _gains(channels, weight, scale):

@@ -29,6 +29,7 @@ __all__ = [
     "calibration_sentences",
     "check_duplicates",
     "evaluation_sentences",
+    "layer_copies",
     "operand_scales",
     "quantize_layer",
     "quantize_norm",
@@ -108,7 +109,7 @@ class Settings:
     length: int = 512
     seed: int = 0
     texts: tuple[str, ...] | None = None
-    emphasis: float = 0.5
+    emphasis: float = 1.0
 
     def __post_init__(self):
         _check_count("calibration texts", self.calibration, least=1)
@@ -249,11 +250,9 @@ def quantize_stream(
     _check_finite(trace)
     duplicates, wide = operands.duplicates, operands.wide
     check_duplicates(duplicates, hidden=len(weights.output), ffn=len(weights.intermediate))
+    dither, own_ffn = None, len(weights.intermediate)
     if "down" not in wide:
-        copies = neuron_copies(
-            _felt(weights.down, weights.output_gamma), np.abs(trace.activated).max(axis=0) / 127
-        )
-        weights, trace = split_neurons(weights, trace, copies)
+        weights, trace, dither = split_neurons(weights, trace, layer_copies(weights, trace))
     hidden, ffn, heads = len(weights.output), len(weights.intermediate), weights.heads
     rounder = _Rounder(importance)
     x16 = x16.astype(np.int64)
@@ -268,6 +267,7 @@ def quantize_stream(
         "heads": heads,
         "head_dim": (len(weights.query) // heads + 1) // 2 * 2,
         "ffn": ffn,
+        "ffn_copies": ffn - own_ffn,
         "input_scale": input_scale,
         "middle_scale": scaling.norm_input_scale(weights.epsilon, hidden, trace.attention_out, trace.ffn_sum),
         "output_scale": output_scale,
@@ -281,9 +281,11 @@ def quantize_stream(
     parts["output"] = rounder.linear(
         _padded_heads(weights.output * weights.value.any(axis=1), heads, axis=1),
         parts["context_scales"],
-        context8,
-        _wanted(trace.attention_sum, trace.inputs, stream, weights.output),
+        _padded_heads(trace.context - weights.value_bias, heads),
+        trace.attention_sum - trace.inputs,
         np.full(hidden, input_scale),
+        found=context8,
+        wanted=_wanted(trace.attention_sum, trace.inputs, stream, weights.output),
     )
     attention_sum = integer_model.add_linear(context8, parts["output"], x16, parts["context_wide"])
 
@@ -297,15 +299,19 @@ def quantize_stream(
         out_scale=parts["middle_scale"],
     )
     middle16, middle8 = integer_model.norm(attention_sum, parts["attention_norm"])
-    parts |= _intermediate(weights, trace, operand, middle8, operands, rounder, activation)
+    found, offset = _intermediate(weights, trace, operand, middle8, operands, rounder, activation, dither)
+    parts |= found
     hidden8 = integer_model.run_hidden(SimpleNamespace(**parts), middle8)
     middle = integer_model.dequantise(middle16, parts["middle_scale"]).astype(np.float32)
     parts["down"] = rounder.linear(
         weights.down * weights.intermediate.any(axis=1),
         parts["hidden_scales"],
-        hidden8,
-        _wanted(trace.ffn_sum, trace.attention_out, middle, weights.down),
+        trace.activated - offset,
+        trace.ffn_sum - trace.attention_out,
         np.full(hidden, parts["middle_scale"]),
+        found=hidden8,
+        wanted=_wanted(trace.ffn_sum, trace.attention_out, middle, weights.down),
+        dither=dither,
     )
     ffn_sum = integer_model.add_linear(hidden8, parts["down"], middle16, parts["hidden_wide"])
     parts["output_norm"] = quantize_norm(
@@ -340,6 +346,11 @@ def operand_scales(weights, trace, name, operands) -> tuple[scaling.OperandScale
         minimum=float(trace.activated.min()),
     )
     return kept.operand, kept.offset
+
+
+def layer_copies(weights, trace) -> np.ndarray:
+    """How often each neuron of a layer is there if `down` has an int8 operand, int [ffn]."""
+    return neuron_copies(_felt(weights.down, weights.output_gamma), np.abs(trace.activated).max(axis=0) / 127)
 
 
 def check_duplicates(duplicates, *, hidden, ffn) -> None:
@@ -433,7 +444,8 @@ def _projections(weights, trace, operand, x8, operands, rounder):
         )
     ]
     query, key, value = (
-        rounder.linear(weight, operand, x8, target, scale) for weight, target, scale in padded
+        rounder.linear(weight, operand, trace.inputs, target, scale, found=x8)
+        for weight, target, scale in padded
     )
     residue = _padded_heads(kept.residue, heads)
     return {
@@ -564,37 +576,44 @@ def _with(flags, places):
     return flags
 
 
-def _intermediate(weights, trace, operand, middle8, operands, rounder, activation):
+def _intermediate(weights, trace, operand, middle8, operands, rounder, activation, dither):
     """The FFN's first linear layer, its activation's table, and how finely each neuron's result is kept."""
     function = _gelu if activation is None else activation
     # GELU of less than that is zero, and so is the table's first segment, which saturated sums fall into.
     scale = scaling.wide_scale(np.maximum(trace.pre_activation, LOWEST_PRE_ACTIVATION))
     dead = ~weights.intermediate.any(axis=1)
-    kept = scaling.hidden_scales(
-        trace.activated,
-        _felt(weights.down, weights.output_gamma),
-        operands.duplicates.down,
-        in_scale=scale,
-        dead=dead,
-        minimum=float(function(np.linspace(LOWEST_PRE_ACTIVATION, 0, 2001)).min()),
-        importance=rounder.importance,
-        wide="down" in operands.wide,
-    )
+    felt = _felt(weights.down, weights.output_gamma)
+    if "down" in operands.wide:
+        kept = scaling.wide_hidden_scales(
+            trace.activated, felt, in_scale=scale, dead=dead, importance=rounder.importance
+        )
+    else:
+        kept = scaling.hidden_scales(
+            trace.activated,
+            felt,
+            operands.duplicates.down,
+            in_scale=scale,
+            dead=dead,
+            minimum=float(function(np.linspace(LOWEST_PRE_ACTIVATION, 0, 2001)).min()),
+        )
+    moved = 0.0 if dither is None else dither * kept.operand.scale
     base, slope = tables.activation_table(function, scale, kept.fine, kept.offset)
-    return {
+    parts = {
         "intermediate": rounder.linear(
             weights.intermediate,
             operand,
-            middle8,
-            trace.pre_activation,
+            trace.attention_out,
+            trace.pre_activation + moved,
             np.full(len(weights.intermediate), scale),
-            kept.post_shift,
+            found=middle8,
+            post_shift=kept.post_shift,
         ),
         "gelu_base": base,
         "gelu_slope": slope,
         "hidden_residue": kept.residue,
         "hidden_scales": replace(kept.operand, wide="down" in operands.wide),
     }
+    return parts, kept.offset
 
 
 def _gelu(values):
@@ -607,27 +626,36 @@ class _Rounder:
 
     importance: np.ndarray | None
 
-    def linear(self, weight, operand, x8, target, out_scale, post_shift=None):
-        """A linear layer on the operand `x8` whose int16 result has the scale `out_scale` (one an output)."""
-        if operand.wide:
-            high, low = np.split(x8, 2, axis=1)
-            activations = 256.0 * high + low
-        else:
-            activations = x8[:, : len(operand.scale)].astype(np.float64)
-            activations[:, operand.residue] += x8[:, len(operand.scale) :]
+    def linear(
+        self, weight, operand, values, target, out_scale, *, found, wanted=None, post_shift=None, dither=None
+    ):
+        """A linear layer whose int16 result has the scale `out_scale` (one an output).
+
+        Weights are rounded for what the operand is of the float model's `values`, and its result, `target`: to
+        follow the errors of what comes before would mean to learn this text's errors by heart. The bias makes
+        up for the mean of those: with `found`, the operand that there really is, the result is to be `wanted`.
+        """
         rounded = rounding.round_weights(
             weight=weight * operand.scale,
-            activations=activations,
+            activations=operand.rounded(values, dither),
             target=target,
             out_scale=out_scale,
             importance=self.importance,
         )
+        if operand.wide:
+            high, low = np.split(found, 2, axis=1)
+            found = 256.0 * high + low
+        else:
+            kept, residues = np.split(found.astype(np.float64), [len(operand.scale)], axis=1)
+            kept[:, operand.residue] += residues
+            found = kept
+        bias = rounding.fitting_bias(rounded, found, target if wanted is None else wanted, self.importance)
         unit = rounded.scale * (1 << 8 - units.COMBINED_SHIFT if operand.wide else 1)
         mult, shift = _fixed_point(unit / out_scale)
         return QuantizedLinear(
             weight=np.concatenate([rounded.weight, rounded.weight[:, operand.duplicates]], axis=1),
             duplicates=operand.duplicates,
-            bias=np.round(rounded.bias / unit).astype(np.int32),
+            bias=np.round(bias / unit).astype(np.int32),
             mult=mult,
             shift=shift,
             post_shift=(np.zeros(len(mult)) if post_shift is None else post_shift).astype(np.uint8),

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-__all__ = ["RoundedWeights", "round_weights"]
+__all__ = ["RoundedWeights", "fitting_bias", "round_weights"]
 
 BLOCK = 64
 
@@ -92,6 +92,14 @@ def round_weights(
         upper = torch.linalg.cholesky(torch.cholesky_inverse(factor), upper=True).numpy()
         rounded[:, order] = _gptq(corrected[:, order] / scale[:, None], upper)
     return RoundedWeights(rounded.astype(np.int8), scale, middle - (rounded @ centre) * scale)
+
+
+def fitting_bias(rounded, activations, target, importance=None) -> np.ndarray:
+    """Float bias [out] with which rounded weights' results on `activations` [tokens, in] have the target's mean."""
+    share = np.full(len(activations), 1.0) if importance is None else np.asarray(importance, np.float64)
+    share = (share / share.sum()).astype(np.float32)
+    centre, middle = (_mean(share, np.asarray(part, np.float32)) for part in (activations, target))
+    return middle - (rounded.weight @ centre) * rounded.scale
 
 
 def _mean(share, values):

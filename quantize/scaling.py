@@ -15,7 +15,6 @@ __all__ = [
     "operand_scales",
     "shared_fixed_point",
     "wide_hidden_scales",
-    "wide_operand_scales",
     "wide_scale",
     "worthwhile_peak",
 ]
@@ -74,6 +73,13 @@ class OperandScales:
     def duplicates(self) -> np.ndarray:
         """Duplicated channels, ascending."""
         return np.flatnonzero(self.residue)
+
+    def rounded(self, values, dither=None) -> np.ndarray:
+        """Values [tokens, channels] as whole steps, float64, residues included; `dither` [channels] moves them first."""
+        low, high = (-32768, WIDE_REACH) if self.wide else (-128, 127)
+        reach = np.where(self.residue, 2, 1)
+        steps = values / self.scale + (0 if dither is None else dither)
+        return np.clip(np.round(steps), low * reach, high * reach)
 
 
 def fixed_point(factor) -> tuple[np.ndarray, np.ndarray]:
@@ -135,7 +141,9 @@ def norm_input_scale(epsilon, width, *values) -> float:
     return max(wide_scale(*values), width * np.sqrt(epsilon) / 65535)
 
 
-def operand_scales(activations, weight, duplicates=0, *, finest=0.0, importance=None, wide=False) -> OperandScales:
+def operand_scales(
+    activations, weight, duplicates=0, *, finest=0.0, importance=None, wide=False
+) -> OperandScales:
     """Scales of an operand that share the difficulty between activations and weights (`bertha.quantize.balancing`).
 
     Parameters
@@ -176,15 +184,28 @@ def operand_scales(activations, weight, duplicates=0, *, finest=0.0, importance=
     return OperandScales(np.where(scale > 0, scale, 1.0), residue, wide)
 
 
+def wide_hidden_scales(activated, weight, *, in_scale=0.0, dead=None, importance=None) -> HiddenScales:
+    """`hidden_scales` of a wide operand: no offset, and a neuron's power of two gives its weights precision."""
+    dead = np.zeros(activated.shape[1], dtype=bool) if dead is None else dead
+    largest = np.abs(activated).max(axis=0).astype(np.float64)
+    fine = max(wide_scale(largest[~dead]) if (~dead).any() else 1.0, in_scale / 50)
+    shift = np.where(dead, LARGEST_POST_SHIFT, 0)
+    living = ~dead & weight.any(axis=0) & (np.ptp(activated, axis=0) > 0)
+    if living.any():
+        channels = Channels.of(activated[:, living], importance)
+        scale = balanced_scales(channels, weight[:, living], WIDE_REACH / HEADROOM, finest=fine)
+        shift[living] = np.clip(np.round(np.log2(scale / fine)), 0, LARGEST_POST_SHIFT)
+    return HiddenScales(fine, 0.0, shift.astype(np.int64), np.zeros(len(shift), dtype=bool))
+
+
 def hidden_scales(
-    activated, weight, duplicates=0, *, in_scale=0.0, dead=None, minimum=GELU_MINIMUM, importance=None, wide=False
+    activated, weight, duplicates, *, in_scale=0.0, dead=None, minimum=GELU_MINIMUM
 ) -> HiddenScales:
     """How finely GELU's result is kept.
 
     Neurons can only differ by powers of two. GELU stays above -0.17, so that half of int8 would lie idle:
     the table subtracts an offset, the same for all neurons, and the next layer's bias adds it back. Fine
-    scale and offset are searched together for the smallest rounding error, each neuron's weighted by its weights'
-    power; then the neurons' shifts follow `bertha.quantize.balancing`. A wide operand has no offset.
+    scale and offset are searched together; a neuron's rounding error counts with its weights' power.
 
     Parameters
     ----------
@@ -198,51 +219,22 @@ def hidden_scales(
         Neurons that are always the same: int8 makes them zero, offset and all.
     minimum : float
         The activation's smallest value.
-    importance : float [tokens], optional
-        How much each token's error counts.
-    wide : bool
     """
     dead = np.zeros(activated.shape[1], dtype=bool) if dead is None else dead
-    if wide:
-        largest = np.abs(activated).max(axis=0).astype(np.float64)
-        fine, offset = max(wide_scale(largest[~dead]) if (~dead).any() else 1.0, in_scale / 50), 0.0
-        least = 0.0
-    else:
-        fine, offset, least = _fine_and_offset(activated, weight, in_scale, dead, minimum)
-    shift = np.full(len(dead), LARGEST_POST_SHIFT)
-    residue = np.zeros(len(dead), dtype=bool)
-    living = ~dead & weight.any(axis=0) & (np.ptp(activated, axis=0) > 0)
-    shift[~living & ~dead] = 0 if wide else _shift(np.full(1, np.abs(activated).max() + offset) / 127, fine, least)[0]
-    if living.any():
-        values = activated[:, living] - np.float32(offset)
-        channels, part = Channels.of(values, importance), weight[:, living]
-        if wide:
-            scale = balanced_scales(channels, part, WIDE_REACH / HEADROOM, finest=fine)
-        else:
-            scale, residue[living] = duplicated_scales(
-                channels, part, duplicates, (127 / UNSEEN, REACH / UNSEEN), finest=max(fine, least)
-            )
-        shift[living] = _shift(scale, fine, least)
-    return HiddenScales(fine, offset, shift.astype(np.int64), residue)
-
-
-def _shift(scale, fine, least):
-    """The powers of two times `fine` that are nearest to `scale`, none below `least`, as exponents."""
-    lowest = np.ceil(np.log2(max(least / fine, 1.0)) - 1e-9)
-    return np.clip(np.round(np.log2(scale / fine)), lowest, LARGEST_POST_SHIFT).astype(np.int64)
-
-
-def _fine_and_offset(activated, weight, in_scale, dead, minimum):
-    """LSB of the int16 result, what it is centred on, and the least scale that holds the smallest value."""
     peak = np.where(dead, 0, np.maximum(activated.max(axis=0).astype(np.float64), 0)) * UNSEEN
     lowest = max(minimum, UNSEEN * float(activated.min()))
-    power = np.where(dead, 0, np.square(weight).sum(axis=0))
+    importance = np.where(dead, 0, np.square(weight).sum(axis=0))
 
-    def error(fine, offset):
-        needed = np.maximum((peak - offset) / 127, (offset - lowest) / 128) / fine
+    def post_shift(fine, offset, residue):
+        steps = np.where(residue, 2, 1) * fine
+        needed = np.maximum((peak - offset) / 127, (offset - lowest) / 128) / steps
         shift = np.clip(np.ceil(np.log2(np.maximum(needed, 1e-9))), 0, LARGEST_POST_SHIFT)
-        return (power * (fine * 2.0**shift) ** 2).sum()
+        return np.where(dead, LARGEST_POST_SHIFT, shift)
 
+    def error(fine, offset, residue):
+        return importance * (fine * 2.0 ** post_shift(fine, offset, residue)) ** 2
+
+    residue = np.zeros(len(peak), dtype=bool)
     coarsest = max(2 * wide_scale(peak, lowest), in_scale / 50)
     candidates = [
         (fine, offset)
@@ -250,5 +242,20 @@ def _fine_and_offset(activated, weight, in_scale, dead, minimum):
         for offset in np.linspace(0, np.quantile(peak, 0.9), 40)
         if not dead.any() or offset < fine * (1 << LARGEST_POST_SHIFT - 1)
     ]
-    fine, offset = min(candidates, key=lambda candidate: error(*candidate))
-    return fine, offset, (offset - lowest) / 128
+    remaining = min(duplicates, np.count_nonzero(~dead))
+    together = 1 + remaining // STEPS
+    while True:
+        fine, offset = min(candidates, key=lambda candidate: error(*candidate, residue).sum())
+        if not remaining:
+            break
+        gain = error(fine, offset, residue) - error(fine, offset, np.ones_like(residue))
+        count = min(together, remaining)
+        residue = _with(residue, np.argsort(-np.where(residue | dead, -1, gain), kind="stable")[:count])
+        remaining -= count
+    return HiddenScales(fine, offset, post_shift(fine, offset, residue).astype(np.int64), residue)
+
+
+def _with(flags, index):
+    flags = flags.copy()
+    flags[index] = True
+    return flags

@@ -13,7 +13,9 @@ import torch
 
 from bertha.golden import floating
 from bertha.quantize import scaling
-from bertha.quantize.quantizer import Duplicates, Operands, operand_scales
+from bertha.quantize.balancing import Channels, rounded_share
+from bertha.quantize.quantizer import Duplicates, Operands, layer_copies, operand_scales
+from bertha.quantize.splitting import split_neurons
 
 __all__ = ["OPERANDS", "operand_errors"]
 
@@ -52,9 +54,10 @@ def operand_errors(encoder, sentences, shares, seed=0) -> tuple[np.ndarray, np.n
         for place, name in enumerate(OPERANDS):
             outliers[index, place] = _outlier(weights, _values(trace, name), name)
             for column, share in enumerate(shares):
-                error = _rounding_error(weights, trace, name, share)
+                error, weights_too = _rounding_error(weights, trace, name, share)
                 moved = np.einsum("ptc,tc->tp", gradients[index, name], error)
-                result[index, place, column] = np.mean(np.square(np.add.reduceat(moved, starts))) / 2
+                lost = np.mean(np.square(np.add.reduceat(moved, starts))) / 2
+                result[index, place, column] = lost * (1 + weights_too)
     return result, outliers
 
 
@@ -68,13 +71,16 @@ def _values(trace, name):
     }[name]
 
 
+def _reach(weights, name):
+    """Weights [out, channels] that an operand meets."""
+    if name == "projections":
+        return np.concatenate([weights.query, weights.key, weights.value])
+    return getattr(weights, name)
+
+
 def _outlier(weights, values, name):
     """See `operand_errors`. A constant contributes nothing: a bias takes it up."""
-    if name == "projections":
-        weight = np.concatenate([weights.query, weights.key, weights.value])
-    else:
-        weight = getattr(weights, name)
-    reach = np.square(weight).sum(axis=0)
+    reach = np.square(_reach(weights, name)).sum(axis=0)
     power = values.var(axis=0, dtype=np.float64) * reach
     peak = np.square(values).max(axis=0).astype(np.float64) * reach
     loudest = np.argmax(peak)
@@ -83,14 +89,33 @@ def _outlier(weights, values, name):
 
 
 def _rounding_error(weights, trace, name, share):
-    """What int8 does to an operand, float32 [tokens, channels], without the mean, which a bias takes up."""
+    """What int8 does to an operand, and what it costs to round weights in proportion.
+
+    The first is float32 [tokens, channels], without the mean, which a bias takes up. Copies of a neuron share it.
+    """
+    operands = Operands(duplicates=Duplicates(**{name: int(share * _values(trace, name).shape[1])}))
+    which = dither = None
+    if name == "down":
+        copies = layer_copies(weights, trace)
+        which = np.concatenate([np.arange(len(copies)), np.repeat(np.arange(len(copies)), copies - 1)])
+        weights, trace, dither = split_neurons(weights, trace, copies)
     values = _values(trace, name)
-    operands = Operands(duplicates=Duplicates(**{name: int(share * values.shape[1])}))
     scales, zero = operand_scales(weights, trace, name, operands)
+    moved = 0 if dither is None else dither
     reach = np.where(scales.residue, scaling.REACH, 127)
-    steps = np.clip(np.round((values - zero) / scales.scale), -reach, reach)
+    steps = np.clip(np.round((values - zero) / scales.scale + moved), -reach, reach) - moved
     error = steps * scales.scale + zero - values
-    return (error - error.mean(axis=0)).astype(np.float32)
+    error -= error.mean(axis=0)
+    living = (np.ptp(values, axis=0) > 0) & _reach(weights, name).any(axis=0)
+    ratio = 0.0
+    if living.any():
+        channels = Channels.of(values[:, living])
+        ratio = rounded_share(channels, _reach(weights, name)[:, living], scales.scale[living])
+    if which is not None:
+        together = np.zeros((len(error), len(copies)))
+        np.add.at(together.T, which, (error / copies[which]).T)
+        error = together
+    return error.astype(np.float32), ratio
 
 
 def _gradients(encoder, sentences, generator):

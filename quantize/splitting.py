@@ -4,11 +4,16 @@ Trained models write a channel that is far louder than all others through one ne
 range of that output's row, where all other weights then round to nothing. Copies of the neuron share the weight
 (outlier channel splitting, Zhao et al., "Improving neural network quantization without retraining using outlier channel
 splitting", 2019), which costs a word of K and an output of the network's first half each.
+
+Copies that all rounded alike would add up to a coarse step. So each copy's pre-activation is moved by another part of
+a step: together they resolve what one would with as many times finer steps (dither).
 """
 
 from dataclasses import replace
 
 import numpy as np
+
+from bertha.golden.floating import LayerTrace, LayerWeights
 
 __all__ = ["neuron_copies", "split_neurons"]
 
@@ -50,15 +55,28 @@ def neuron_copies(weight, scale) -> np.ndarray:
     return copies if after < (1 - WORTH) * before else np.ones_like(copies)
 
 
-def split_neurons(weights, trace, copies):
-    """`LayerWeights` and `LayerTrace` with `copies` [ffn] of each neuron: the further ones behind all first ones."""
+def split_neurons(weights, trace, copies) -> tuple[LayerWeights, LayerTrace, np.ndarray]:
+    """A layer with several copies of some neurons, the further ones behind all first ones.
+
+    Parameters
+    ----------
+    weights : LayerWeights
+    trace : LayerTrace
+    copies : int [ffn]
+
+    Returns
+    -------
+    weights, trace
+    dither : float64 [neurons]
+        By how many steps of its result each neuron's pre-activation is to be moved, -1/2 to 1/2: 0 where there is one.
+    """
     which = np.concatenate([np.arange(len(copies)), np.repeat(np.arange(len(copies)), copies - 1)])
+    number = np.concatenate([np.zeros(len(copies), int), *(np.arange(1, count) for count in copies)])
     split = replace(
         weights,
         intermediate=weights.intermediate[which],
         intermediate_bias=weights.intermediate_bias[which],
         down=(weights.down / copies)[:, which],
     )
-    return split, replace(
-        trace, pre_activation=trace.pre_activation[:, which], activated=trace.activated[:, which]
-    )
+    trace = replace(trace, pre_activation=trace.pre_activation[:, which], activated=trace.activated[:, which])
+    return split, trace, (number + 0.5) / copies[which] - 0.5

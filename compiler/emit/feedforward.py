@@ -46,7 +46,7 @@ class _Block:
             e.load_context(self.number + 1)
         self._intermediate()
         hidden = e.plan.line("hidden")
-        self._accumulate("down", layout.down, hidden, layout.hidden, e.layer.ffn, self._output_norm)
+        self._accumulate("down", layout.down, hidden, layout.hidden, self._own_neurons(), self._output_norm)
         if following and e.plan.choice.residual_sets == 1:
             e.load_residual(self.number + 1)
 
@@ -110,6 +110,10 @@ class _Block:
         room = e.plan.buffers["ring"][1] // panels[0].lines - 1  # one panel of what follows
         return max(1, min(wanted, room, len(panels)))
 
+    def _own_neurons(self):
+        """The model's own: copies are no work of its."""
+        return self.e.layer.ffn - self.e.layer.ffn_copies
+
     def _intermediate(self):
         e = self.e
         order = e.layout.hidden
@@ -118,11 +122,12 @@ class _Block:
         for _ in e.layout.intermediate:
             panel, line = e.weights.take()
             tile = panel.tile
+            own = ((tile.features >= 0) & (tile.features < self._own_neurons())).sum()
             low = hidden + tile.residue_first // 2
             e.add(
                 Opcode.GEMM,
                 "intermediate",
-                work=e.work(self.block, (tile.features >= 0).sum() * e.layer.hidden),
+                work=e.work(self.block, own * e.layer.hidden),
                 a_addr=e.plan.line("middle"),
                 a_stride=middle_lines,
                 b_addr=line,
