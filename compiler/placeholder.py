@@ -12,27 +12,28 @@ RECIPES = ("w8a8", "w8a8-split", "mixed", "a16")
 
 OPERANDS = ("projections", "output", "intermediate", "down")
 
-_SHARE = 1 / 12  # of an operand's channels that are duplicated, the larger of bertha.quantize.recipes
-_SMALL_SHARE = 1 / 32
+_SHARE = 1 / 17  # of an operand's channels that are duplicated
+_SMALL_SHARE = 1 / 64
 
 
 def operand_plan(shape, recipe) -> dict[str, int | str]:
     """What each operand gets where no calibration says it: a number of duplicated channels, or "wide".
 
-    `w8a8` spends nothing, `a16` makes all operands wide. `w8a8-split` duplicates a twelfth of every operand's channels,
-    which costs a twelfth of the linear layers' cycles; `mixed` makes the operand of `down` wide, which is a third of
-    them in a usual model, and duplicates a 32nd of the others': about what the quantiser may spend
-    (`bertha.quantize.recipes.BUDGETS`) on the operands that need it most, wherever these are.
+    `w8a8` spends nothing, `a16` makes all operands wide, and V (`value`) is wide in all others too. `w8a8-split`
+    duplicates a 17th of every operand's channels, which costs as much of the linear layers' cycles; `mixed` makes the
+    operand of `down` wide, which is a third of them in a usual model, and duplicates a 64th of the others': about what the
+    quantiser may spend (`bertha.quantize.recipes.BUDGETS`) on the operands that need it most, wherever these are.
     """
     channels = dict.fromkeys(OPERANDS, shape.hidden) | {"down": shape.ffn}
     if recipe == "w8a8":
-        return dict.fromkeys(OPERANDS, 0)
+        return dict.fromkeys((*OPERANDS, "value"), 0)
     if recipe == "a16":
-        return dict.fromkeys(OPERANDS, "wide")
+        return dict.fromkeys((*OPERANDS, "value"), "wide")
     if recipe == "w8a8-split":
-        return {name: int(_SHARE * count) for name, count in channels.items()}
+        return {name: int(_SHARE * count) for name, count in channels.items()} | {"value": "wide"}
     if recipe == "mixed":
-        return {name: int(_SMALL_SHARE * count) for name, count in channels.items()} | {"down": "wide"}
+        plan = {name: int(_SMALL_SHARE * count) for name, count in channels.items()}
+        return plan | {"down": "wide", "value": "wide"}
     raise ValueError(f"no plan for the recipe {recipe!r}")
 
 
@@ -74,6 +75,7 @@ def _layer(shape, heads, plan):
         query=projection,
         key=projection,
         value=projection,
+        value_wide=plan["value"] == "wide",
         score_mult=np.zeros(heads, np.uint16),
         score_shift=np.zeros(heads, np.uint8),
         context_gain=np.zeros(heads, np.uint8),

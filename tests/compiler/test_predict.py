@@ -183,8 +183,9 @@ def test_plans_of_operands():
     assert OPERANDS == sensitivity.OPERANDS
     base = ModelShape(hidden=768, head_dim=64, ffn=3072, heads=(12,))
     plans = {recipe: operand_plan(base, recipe) for recipe in RECIPES}
-    assert plans["w8a8"] == dict.fromkeys(OPERANDS, 0)
-    assert plans["a16"] == dict.fromkeys(OPERANDS, "wide")
+    assert plans["w8a8"] == dict.fromkeys((*OPERANDS, "value"), 0)
+    assert plans["a16"] == dict.fromkeys((*OPERANDS, "value"), "wide")
+    assert plans["w8a8-split"]["value"] == plans["mixed"]["value"] == "wide"
     # What each costs of the linear layers' cycles, against what the quantiser may spend.
     macs = np.array([3 * 768 * 768, 768 * 768, 768 * 3072, 768 * 3072])
     channels = np.array([768, 768, 768, 3072])
