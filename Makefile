@@ -27,9 +27,10 @@ sim: environment ## run a real model (LAYER=n: a layer of it) in RTL simulation 
 test: environment ## run all tests (ARGS= are pytest's)
 	@$(RUN) -m pytest -n auto --dist worksteal $(ARGS)
 
-test-long: environment ## run 10,000 random programs and 150 random models on the simulated chip (ARGS='--seed N')
+test-long: environment ## run 10,000 random programs, 150 random models and 60 predictions on the simulated chip (ARGS='--seed N')
 	@$(RUN) -m tests.fuzz --programs 10000 $(ARGS)
 	@$(RUN) -m tests.sim.random_models --draws 150 $(ARGS)
+	@$(RUN) -m tests.sim.predicted --cases 60 $(ARGS)
 
 accuracy: environment ## measure whole models beside PyTorch: embeddings, tasks (MODEL=, TASKS=folders, ARGS=)
 	@$(RUN) -m bertha accuracy $(call option,MODEL,model) $(if $(TASKS),--tasks $(TASKS)) $(ARGS)

@@ -19,6 +19,8 @@ COMMANDS = {
     "compile": "compile a model: keep it in a file, print the program or what it will cost",
     "run": "run a compiled model on texts: embeddings, hidden states or labels",
     "info": "show what is in a compiled model",
+    "predict": "cycles of a model on any accelerator and memory, and what they go to, without simulating",
+    "sweep": "the same over many accelerators, memories and models: table, plots, Pareto front",
     "accuracy": "whole models beside PyTorch: embeddings by recipe, tasks, cost; or single layers and units",
     "verilog": "write the accelerator's Verilog, manifest and C header",
     "fpga": "resources and clock of the accelerator on an FPGA",

@@ -16,7 +16,9 @@ from bertha.rtl.isa import COMMAND_BYTES
 __all__ = ["compile_layer", "compile_model"]
 
 
-def compile_model(model, config, *, tokens, ranges=None, key_mask=False, base=0, name="the model") -> Program:
+def compile_model(
+    model, config, *, tokens, ranges=None, key_mask=False, base=0, name="the model", to_run=True
+) -> Program:
     """One program of a whole model: from the int16 sums of embeddings to the last layer's int16 output.
 
     Inputs are put into the image for each run: `Program.input_pieces`.
@@ -36,6 +38,8 @@ def compile_model(model, config, *, tokens, ranges=None, key_mask=False, base=0,
         First byte of DRAM to use.
     name : str
         What error messages call the model.
+    to_run : bool
+        False for a program whose cycles alone are wanted: it is neither given its weights nor checked.
 
     Raises
     ------
@@ -60,6 +64,7 @@ def compile_model(model, config, *, tokens, ranges=None, key_mask=False, base=0,
         names=[f"layer{number}" for number in range(len(model.layers))],
         model=name,
         title=name,
+        to_run=to_run,
     )
 
 
@@ -95,12 +100,14 @@ def compile_layer(
     )
 
 
-def _compile(layers, config, *, seq, source, names, model, title, base, ranges, key_mask, first_norm=None):
+def _compile(
+    layers, config, *, seq, source, names, model, title, base, ranges, key_mask, first_norm=None, to_run=True
+):
     if seq < 1:
         raise ValueError(f"seq must be at least 1 token, not {seq}")
     if ranges is not None:
         ranges = check_ranges(ranges, seq)
-    image = Image(config, base)
+    image = Image(config, base, contents=to_run)
     layout = ModelLayout(
         layers, config, seq=seq, image=image, source=source, first_norm=first_norm, key_mask=key_mask
     )
@@ -136,8 +143,9 @@ def _compile(layers, config, *, seq, source, names, model, title, base, ranges, 
         name=title,
         plan=plan,
     )
-    program.pieces.append((program.program_address, program.code))
-    check(program)
+    if to_run:
+        program.pieces.append((program.program_address, program.code))
+        check(program)
     return program
 
 

@@ -1,47 +1,35 @@
-"""Predicts the cycles of a program: an event model of the engines, their queues and the semaphores.
+"""Predicts what a program takes, without simulating the hardware: cycles, and what each engine's cycles went to.
 
-One pass in program order suffices, since a command only ever waits for commands before it. It is used to
-choose schedules and to see where time goes; the RTL's counters are the measure.
+The cycle model (`bertha.compiler.cycles`) goes through the program cycle by cycle, without its data.
 """
 
-import math
 from collections import defaultdict
 from dataclasses import dataclass
+from functools import cached_property
 
-from bertha.rtl.isa import COMMAND_BYTES, Engine, Opcode
+import numpy as np
 
-__all__ = ["Prediction", "Timing", "default_timing", "predict", "vector_cycles"]
+from bertha.compiler.cycles.model import ACTIVITIES, ENGINES, Run, run_commands
+from bertha.compiler.operations import KINDS, kind_of, layer_of
+from bertha.rtl.isa import COMMAND_BYTES, Opcode
 
-WORD_CYCLES = 2  # of a vector pass, measured while the array works: they share the scratchpad
-PREFETCHED_COMMANDS = 4  # rtl/control/fetcher.py
-PASS_CYCLES = 20  # that a vector pass takes beside its words
-SHORT_WORDS = {Opcode.FACTORS: 2, Opcode.RANGES: 2, Opcode.TABLE: 128}
-SCALE_CYCLES = {Opcode.SOFTMAX: 30, Opcode.LAYERNORM: 91}  # 1/sum, 1/deviation (rtl/vector/row_scale.py)
-
-
-def vector_cycles(opcode, words) -> int:
-    """Cycles of a pass of the vector engine."""
-    return WORD_CYCLES * words + PASS_CYCLES + SCALE_CYCLES.get(opcode, 0)
+__all__ = ["KindPrediction", "LayerPrediction", "Prediction", "Timing", "default_timing", "predict"]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Timing:
-    """Latencies in cycles, of memory and between stages.
+    """The memory (`bertha.sim.memory.Memory.set_timing`).
 
     Attributes
     ----------
-    memory : from an address to its first beat, and from a last beat to its acknowledgement
-    bandwidth : of the memory in bytes a cycle, reads and writes together; None: whatever the bus can move
-    dispatch : from a command's fetch to its engine
-    drain : from a tile's last drained column to its post1
-    semaphore : from a post to the start of who waited for it
+    memory : int
+        Cycles from an address to its first beat, and from a last beat to its acknowledgement.
+    bandwidth : float or None
+        Bytes a cycle, reads and writes together; None: whatever the bus can move.
     """
 
     memory: int = 100
     bandwidth: float | None = None
-    dispatch: int = 8
-    drain: int = 16
-    semaphore: int = 4
 
 
 USUAL_BANDWIDTH = 8  # bytes a cycle, unless the bus moves more
@@ -53,157 +41,235 @@ def default_timing(config) -> Timing:
 
 
 @dataclass(frozen=True, kw_only=True)
+class KindPrediction:
+    """What one engine's cycles went to for one kind of operation, all layers together.
+
+    Attributes
+    ----------
+    name : str
+        One of `bertha.compiler.operations.KINDS`.
+    engine : str
+    commands : int
+    busy : int
+        Cycles in which one of its commands was active.
+    activity : dict
+        Cycles by activity, those before each command since the engine's last one among them. Over all kinds and
+        what is behind the last command, they are the program's cycles.
+    macs : int
+        The model's own multiply-accumulates.
+    dram_bytes : int
+    """
+
+    name: str
+    engine: str
+    commands: int
+    busy: int
+    activity: dict
+    macs: int
+    dram_bytes: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class LayerPrediction:
+    """What one layer takes: from the end of the layer before in the array to its own.
+
+    Attributes
+    ----------
+    name : str
+        The first layer's cycles begin at the doorbell and have the embedding's, the last one's end at the interrupt.
+    count : int
+        Equal layers that this one stands for.
+    cycles, macs : int
+        Of one of them.
+    utilization : float
+    activity : dict of dict
+        Cycles by engine and activity; of every engine they add up to `cycles`.
+    """
+
+    name: str
+    count: int
+    cycles: int
+    macs: int
+    utilization: float
+    activity: dict
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Prediction:
-    """Cycles of a program.
+    """What a program takes.
 
     Attributes
     ----------
     cycles : int
-        From the doorbell to the last acknowledgement.
-    busy : dict
-        Cycles by engine: array steps, DMA beats, vector passes.
+        As the accelerator's counter has them: from the doorbell until everything is quiet.
     macs : int
     utilization : float
         macs / (N² · cycles).
-    spans : list of (start, end)
-        Of each command.
-    idle : list of (cycles, command number)
-        Where the array stood still, the longest first.
+    busy : dict
+        Cycles by engine in which a beat, word pair or vector command was active: the RTL's busy counters.
+    bytes_read, bytes_written : int
+        On the bus, the program's own among them.
+    activity : dict of dict
+        What each engine's cycles went to; of every engine they add up to `cycles`.
+    program : Program
+    run : Run
+        Of the program as it is.
+    repeats : int
+        How often its layer 1 is counted.
     """
 
     cycles: int
-    busy: dict
     macs: int
     utilization: float
-    spans: list
-    idle: list
+    busy: dict
+    bytes_read: int
+    bytes_written: int
+    activity: dict
+    program: object
+    run: Run
+    repeats: int = 1
 
+    @cached_property
+    def kinds(self) -> list[KindPrediction]:
+        """By kind of operation and engine, of a program that was compiled from layers."""
+        totals = defaultdict(lambda: np.zeros(4 + len(ACTIVITIES), dtype=np.int64))
+        for command, row, weight in self._counted():
+            key = KINDS.index(kind_of(command)), command.engine
+            macs = command.macs(self.program.ranges)
+            totals[key] += weight * np.array([1, row["busy"], macs, command.dram_bytes, *row["activity"]])
+        return [
+            KindPrediction(
+                name=KINDS[kind],
+                engine=engine.name.lower(),
+                commands=int(count),
+                busy=int(busy),
+                macs=int(macs),
+                dram_bytes=int(moved),
+                activity=_by_name(activity),
+            )
+            for (kind, engine), (count, busy, macs, moved, *activity) in sorted(totals.items())
+        ]
 
-def predict(program, timing=None) -> Prediction:
-    """The cycles that a program takes."""
-    return _Model(program, timing or Timing()).run()
+    @cached_property
+    def layers(self) -> list[LayerPrediction]:
+        """Layer by layer, of a program that was compiled from layers."""
+        macs = defaultdict(int)
+        for command in self.program.commands:
+            if command.work:
+                macs[layer_of(command.name) or 0] += command.macs(self.program.ranges)
+        found, number = [], 0
+        for layer, count, (start, spent), (end, now) in self._spans():
+            cycles = int(end - start)
+            found.append(
+                LayerPrediction(
+                    name=f"layer {number}" if count == 1 else f"layers {number} to {number + count - 1}",
+                    count=count,
+                    cycles=cycles,
+                    macs=macs[layer],
+                    utilization=macs[layer] / (self.program.config.array_n**2 * cycles),
+                    activity=_by_engine(now - spent),
+                )
+            )
+            number += count
+        return found
 
+    def _spans(self):
+        """Layers of the program, how many they stand for, and cycles and activity at their beginnings and ends."""
+        start = 0, np.zeros_like(self.run.activity)
+        ends = [(shot["cycles"], shot["activity"]) for shot in self.run.snapshots]
+        marks = [start, *ends[:-1], (self.run.cycles, self.run.activity)]
+        return [
+            (layer, self.repeats if layer == 1 else 1, marks[layer], marks[layer + 1])
+            for layer in range(len(ends))
+        ]
 
-class _Model:
-    def __init__(self, program, timing):
-        self._program, self._timing = program, timing
-        self._beat = max(1, program.config.axi_data_bytes / (timing.bandwidth or math.inf))  # cycles
-        self._units = defaultdict(list)  # by semaphore: when each unit was posted
-        self._taken = defaultdict(int)
-        self._free = dict.fromkeys(Engine, 0)  # when an engine can start its next command
-        self._starts = defaultdict(list)  # by engine, for the queues
-        self._bus = {Engine.LOAD: 0, Engine.STORE: 0}
-        self._last_done = 0
-        self._idle = []
-        self._busy = defaultdict(int)
-
-    def run(self):
-        config, timing = self._program.config, self._timing
-        fetch = self._transfer(COMMAND_BYTES, self._beats(COMMAND_BYTES), PREFETCHED_COMMANDS)
-        fetched = timing.memory + self._beats(COMMAND_BYTES) - fetch
-        spans = []
-        for number, command in enumerate(self._program.commands):
-            engine = command.engine
-            fetched += fetch
-            if engine == Engine.SEQUENCER:
-                fetched = max(fetched, self._last_done)
-                spans.append((fetched, fetched))
+    def _counted(self):
+        """Commands that are active or have operations of their own, their results, and how often they count."""
+        for command, row in zip(self.program.commands, self.run.commands, strict=True):
+            if not row["busy"] and not command.work:
                 continue
-            queue = self._starts[engine]
-            if len(queue) > config.queue_depth:
-                fetched = max(fetched, queue[-config.queue_depth])
-            ready = max(fetched + timing.dispatch, self._free[engine])
-            start = self._wait(command, "wait0", ready)
-            if not command.get("wait1_each"):
-                start = self._wait(command, "wait1", start)
-            queue.append(start)
-            end = self._execute(command, number, start)
-            self._last_done = max(self._last_done, end)
-            spans.append((start, end))
-        macs = self._program.macs
-        cycles = max(self._last_done, self._memory_cycles())
-        return Prediction(
-            cycles=cycles,
-            busy={engine.name.lower(): cycles for engine, cycles in self._busy.items()},
-            macs=macs,
-            utilization=macs / (config.array_n**2 * cycles),
-            spans=spans,
-            idle=sorted(self._idle, reverse=True),
-        )
+            yield command, row, self.repeats if self.repeats > 1 and _is_of_layer(command, 1) else 1
 
-    def _beats(self, nbytes):
-        """Cycles that so many bytes take on the bus."""
-        return math.ceil(max(1, nbytes / self._program.config.axi_data_bytes) * self._beat)
 
-    def _transfer(self, nbytes, cycles, outstanding):
-        """Cycles from one transfer of so many bytes to the next: `outstanding` bursts are in flight at most."""
-        config = self._program.config
-        bursts = math.ceil(nbytes / (config.burst_beats * config.axi_data_bytes))
-        return max(cycles, math.ceil(bursts * self._timing.memory / outstanding))
+def predict(program, timing=None, *, layers=None) -> Prediction:
+    """What a program takes.
 
-    def _memory_cycles(self):
-        """Cycles that the memory needs for everything that is moved, since all share its bandwidth."""
-        if self._timing.bandwidth is None:
-            return 0
-        moved = sum(command.dram_bytes + COMMAND_BYTES for command in self._program.commands)
-        return self._timing.memory + math.ceil(moved / self._timing.bandwidth)
+    Parameters
+    ----------
+    program : Program
+    timing : Timing, optional
+    layers : int, optional
+        Layers of the model, if the program has only some of them, three at least: its layer 1 then stands for all
+        between the first and the last one.
 
-    def _wait(self, command, name, time):
-        field = command.get(name)
-        if not field:
-            return time
-        number = field >> 8 & 31
-        self._taken[number] += field & 255
-        return max(time, self._units[number][self._taken[number] - 1] + self._timing.semaphore)
+    Raises
+    ------
+    ToolError
+        If the model can't be compiled: it needs a C++ compiler.
+    ValueError
+        If the program has too few layers to stand for so many.
+    """
+    timing = timing or Timing()
+    marks = _layer_ends(program)
+    repeats = 1
+    if layers is not None and layers != len(marks):
+        if len(marks) < 3 or layers < len(marks):
+            raise ValueError(f"{len(marks)} layers can't stand for {layers}")
+        repeats = layers - len(marks) + 1
+    run = run_commands(
+        program.commands, program.config, latency=timing.memory, bandwidth=timing.bandwidth, marks=marks
+    )
+    cycles, activity, macs = run.cycles, run.activity, program.macs
+    read, written = run.bytes_read, run.bytes_written
+    busy = defaultdict(int)
+    for command, row in zip(program.commands, run.commands, strict=True):
+        busy[command.engine.name.lower()] += int(row["busy"])
+    if repeats > 1:
+        again = repeats - 1
+        first, second = run.snapshots[:2]
+        cycles = cycles + again * int(second["cycles"] - first["cycles"])
+        activity = activity + again * (second["activity"] - first["activity"])
+        for command, row in zip(program.commands, run.commands, strict=True):
+            if not _is_of_layer(command, 1):
+                continue
+            busy[command.engine.name.lower()] += again * int(row["busy"])
+            macs += again * command.macs()
+            read += again * (COMMAND_BYTES + command.dram_bytes * (command.opcode == Opcode.LOAD))
+            written += again * command.dram_bytes * (command.opcode == Opcode.STORE)
+    return Prediction(
+        cycles=cycles,
+        macs=macs,
+        utilization=macs / (program.config.array_n**2 * cycles),
+        busy={engine: count for engine, count in busy.items() if count},
+        bytes_read=read,
+        bytes_written=written,
+        activity=_by_engine(activity),
+        program=program,
+        run=run,
+        repeats=repeats,
+    )
 
-    def _post(self, command, name, time):
-        field = command.get(name)
-        if field:
-            self._units[field >> 8 & 31].extend([time] * (field & 255))
 
-    def _execute(self, command, number, start):
-        engine, timing, config = command.engine, self._timing, self._program.config
-        if command.opcode == Opcode.GEMM:
-            return self._gemm(command, number, start)
-        if engine in self._bus and command.get("lines"):
-            nbytes = command.get("lines") * config.line_bytes
-            row = self._transfer(nbytes, self._beats(nbytes), config.outstanding_bursts)
-            beats = command.get("rows") * row
-            first = max(start + timing.memory * (engine == Engine.LOAD), self._bus[engine])
-            self._bus[engine] = first + beats
-            done = first + beats + timing.memory * (engine == Engine.STORE)
-            self._free[engine] = max(start, first + beats - timing.memory)
-            self._busy[engine] += beats
-        elif engine == Engine.VECTOR and "src_addr" in command.fields:
-            words = command.get("words") or SHORT_WORDS[command.opcode]
-            cycles = vector_cycles(command.opcode, words)
-            done = self._free[engine] = start + cycles
-            self._busy[engine] += cycles
-        else:
-            done = self._free[engine] = start
-        self._post(command, "post0", done)
-        self._post(command, "post1", done)
-        return done
+def _is_of_layer(command, number):
+    """Whether a command is one of a layer's."""
+    return command.name.startswith(f"layer{number}.") and layer_of(command.name) == number
 
-    def _gemm(self, command, number, start):
-        n, timing = self._program.config.array_n, self._timing
-        passes = 2 if command.get("wide") else 1
-        words = passes * command.get("k")
-        done = start
-        for tile in range(command.tiles):
-            begin = max(start, self._free[Engine.GEMM])
-            if command.get("wait1_each"):
-                begin = self._wait(command, "wait1", begin)
-            if begin > self._free[Engine.GEMM]:
-                self._idle.append((begin - self._free[Engine.GEMM], number))
-            last = tile == command.tiles - 1
-            read = begin + words
-            done = read + n + timing.drain
-            if last or command.get("post0_each"):
-                self._post(command, "post0", read)
-            if last or command.get("post1_each"):
-                self._post(command, "post1", done)
-            cycles = max(words, passes * n)
-            self._free[Engine.GEMM] = begin + cycles
-            self._busy[Engine.GEMM] += cycles
-        return done
+
+def _layer_ends(program):
+    """Positions of the last GEMM of each layer."""
+    if program.output16 is None:
+        return []
+    ends = {}
+    for number, command in enumerate(program.commands):
+        if command.opcode == Opcode.GEMM and command.work:
+            ends[layer_of(command.name)] = number
+    ends.pop(None, None)
+    return [ends[layer] for layer in sorted(ends)]
+
+
+def _by_name(activity):
+    return {name: int(cycles) for name, cycles in zip(ACTIVITIES, activity, strict=True) if cycles}
+
+
+def _by_engine(activity):
+    return {engine: _by_name(row) for engine, row in zip(ENGINES, activity, strict=True)}

@@ -80,6 +80,8 @@ class Command:
         Flagged columns of each tile (GEMM) or of the pass (LAYERNORM, QUANTIZE).
     dram_bytes : int
         Bytes that it moves to or from DRAM.
+    flagged : tuple of int
+        Of a LAYERNORM or QUANTIZE that writes residues: its flagged words, ascending. For predictions alone.
     """
 
     opcode: Opcode
@@ -88,6 +90,7 @@ class Command:
     work: tuple = ()
     residue_words: tuple = ()
     dram_bytes: int = 0
+    flagged: tuple = ()
 
     @property
     def engine(self) -> Engine:

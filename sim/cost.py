@@ -1,37 +1,13 @@
 """Where the cycles of a whole model go: by layer, and by kind of operation."""
 
-import re
 from dataclasses import dataclass
 
 import numpy as np
 
+from bertha.compiler.operations import EMBEDDING, KINDS, kind_of, layer_of
 from bertha.rtl.isa import Engine
 
 __all__ = ["KINDS", "KindCost", "LayerCost", "by_kind", "by_layer", "kind_of", "layer_of"]
-
-EMBEDDING = "embedding"
-
-_WEIGHTS, _OTHER_DMA = "weights (DMA)", "other DMA"
-
-_KIND_OF = {
-    "input_quantize": EMBEDDING,
-    "query": "projections",
-    "key": "projections",
-    "value": "projections",
-    "scores": "scores",
-    "ranges": "scores",
-    "softmax": "softmax",
-    "context": "P·V",
-    "output": "output",
-    "intermediate": "FFN1",
-    "gelu": "FFN1",
-    "down": "FFN2",
-    "attention_norm": "LayerNorm",
-    "output_norm": "LayerNorm",
-}
-
-KINDS = (*dict.fromkeys(_KIND_OF.values()), _WEIGHTS, _OTHER_DMA)
-"""Kinds of operations, in the order in which they are shown."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,25 +63,6 @@ class LayerCost:
     cycles: int
     macs: int
     utilization: float
-
-
-def kind_of(command) -> str:
-    """The kind of a command's operation, one of `KINDS`."""
-    operation = _operation(command.name)
-    if command.engine in (Engine.LOAD, Engine.STORE):
-        return _WEIGHTS if operation == "weights" else _OTHER_DMA
-    return EMBEDDING if operation.startswith(EMBEDDING) else _KIND_OF[operation]
-
-
-def layer_of(name) -> int | None:
-    """The layer of an operation's name; None for what comes before layer 0."""
-    number = int(re.match(r"layer(\d+)\.", name)[1])
-    before = _operation(name).startswith(EMBEDDING) or _operation(name) == "input_quantize"
-    return None if before else number
-
-
-def _operation(name):
-    return name.split(".")[1]
 
 
 def by_kind(runs, outcomes) -> list[KindCost]:

@@ -2,6 +2,8 @@
 
 from collections import deque
 
+import numpy as np
+
 from bertha.compiler.emit.fuse import fuse_gemm
 from bertha.compiler.emit.weights import WeightStream
 from bertha.compiler.hazards.accesses import RANGE_LINES
@@ -75,7 +77,7 @@ class Emitter:
                 order += [*layout.output, *layout.intermediate, *layout.down]
         return order
 
-    def add(self, opcode, operation, *, work=(), residue_words=(), **fields) -> None:
+    def add(self, opcode, operation, *, work=(), residue_words=(), flagged=(), **fields) -> None:
         """Add a command of the operation."""
         command = Command(
             opcode=opcode,
@@ -83,6 +85,7 @@ class Emitter:
             name=f"{self._name}.{operation}",
             work=tuple(work),
             residue_words=tuple(residue_words),
+            flagged=tuple(flagged),
         )
         fusing = self.plan.choice.together_lines and self.commands
         if not (fusing and fuse_gemm(self.commands[-1], command)):
@@ -159,6 +162,7 @@ class Emitter:
             "residue_addr": line + order.extra_lines if residues or norm.wide else 0,
             "mult_shift": norm.mult_shift,
             "residue_words": (residues,),
+            "flagged": np.flatnonzero(norm.residue).tolist() if residues else (),
         }
 
     def load_residual(self, number) -> None:

@@ -6,7 +6,7 @@ a LayerNorm takes longer than such a tile, the last few weight panels are used t
 so that row panels aren't completed faster than the vector engine follows.
 """
 
-from bertha.compiler.predict import vector_cycles
+from bertha.compiler.emit.estimate import vector_cycles
 from bertha.rtl.isa import Opcode, Statistics
 
 __all__ = ["emit_feedforward"]

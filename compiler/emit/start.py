@@ -11,9 +11,9 @@ and quantises them (`bertha.compiler.layout.model.Source`).
 
 import math
 
+from bertha.compiler.emit.estimate import vector_cycles
 from bertha.compiler.layout.model import Source
 from bertha.compiler.plan.buffers import EMBEDDING_PANELS, start_panels
-from bertha.compiler.predict import vector_cycles
 from bertha.rtl.isa import Opcode, Statistics
 
 __all__ = ["emit_start"]

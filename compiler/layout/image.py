@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from bertha.compiler.hazards.accesses import RECORD_LINES
+from bertha.compiler.hazards.accesses import FACTOR_LINES, RECORD_LINES
 from bertha.compiler.layout.order import expand, pass_order, tiled_order
 from bertha.compiler.layout.panels import even, pack
 from bertha.compiler.layout.records import column_records, factor_records, norm_records, piecewise_table
@@ -39,14 +39,18 @@ class WeightPanel(Region):
 
 
 class Image:
-    """Hands out DRAM from `base` on, in multiples of `alignment` bytes, and collects what lies there."""
+    """Hands out DRAM from `base` on, in multiples of `alignment` bytes, and collects what lies there.
 
-    def __init__(self, config, base):
+    Without `contents`, only places are handed out: for predictions.
+    """
+
+    def __init__(self, config, base, *, contents=True):
         self.alignment = max(config.burst_beats * config.axi_data_bytes, config.line_bytes, 64)
         if base % self.alignment:
             raise ValueError(f"the DRAM base must be a multiple of {self.alignment}, not {base}")
         self.base = self.end = base
         self.pieces = []
+        self._contents = contents
         self._line_bytes = config.line_bytes
         self._limit = 1 << config.axi_addr_bits
 
@@ -63,10 +67,19 @@ class Image:
     def place(self, content) -> Region:
         """Region of `content`, filled up to whole lines with zeros."""
         lines = -(-len(content) // self._line_bytes)
-        content = content + bytes(lines * self._line_bytes - len(content))
-        address = self.reserve(len(content))
-        self.pieces.append((address, content))
+        return self.place_lines(lines, lambda: content + bytes(lines * self._line_bytes - len(content)))
+
+    def place_lines(self, lines, make) -> Region:
+        """Region of the `lines` lines that `make()` returns."""
+        address = self.reserve(lines * self._line_bytes)
+        if self._contents:
+            self.pieces.append((address, make()))
         return Region(address, lines)
+
+    @property
+    def has_contents(self) -> bool:
+        """Whether it collects what lies there."""
+        return self._contents
 
 
 class LayerLayout:
@@ -140,25 +153,13 @@ class LayerLayout:
         return tiles[0].residue_first, (self.layer.head_dim + residues) // 2
 
     def _panels(self, image, name, linear, source, result, *, factors=False):
-        n = self._n
-        weight = expand(linear, source, name)
+        weight = expand(linear, source, name) if image.has_contents else None
+        lines = source.k // 2 + (FACTOR_LINES if factors else RECORD_LINES)
         panels = []
         for tile in result.tiles:
-            real = tile.features >= 0
-            rows = np.zeros((tile.columns, source.k), dtype=np.int8)
-            rows[real] = weight[tile.features[real]]
-            parameters = {}
-            for field in ("bias", "mult", "shift", "post_shift"):
-                parameters[field] = np.zeros(tile.columns, dtype=np.int64)
-                parameters[field][real] = np.broadcast_to(getattr(linear, field), len(weight))[
-                    tile.features[real]
-                ]
-            if factors:
-                records = factor_records(n, mult=parameters["mult"], shift=parameters["shift"])
-            else:
-                flags = np.arange(n) < tile.residues
-                records = column_records(n, residue=flags, **parameters)
-            region = image.place(pack(rows, n).tobytes() + records)
+            region = image.place_lines(
+                lines, lambda tile=tile: self._panel(linear, weight, tile, factors=factors)
+            )
             panels.append(
                 WeightPanel(
                     address=region.address,
@@ -169,6 +170,24 @@ class LayerLayout:
                 )
             )
         return panels
+
+    def _panel(self, linear, weight, tile, *, factors):
+        """A panel of weights and its records, as bytes."""
+        n = self._n
+        real = tile.features >= 0
+        rows = np.zeros((tile.columns, weight.shape[1]), dtype=np.int8)
+        rows[real] = weight[tile.features[real]]
+        parameters = {}
+        for field in ("bias", "mult", "shift", "post_shift"):
+            parameters[field] = np.zeros(tile.columns, dtype=np.int64)
+            parameters[field][real] = np.broadcast_to(getattr(linear, field), len(weight))[
+                tile.features[real]
+            ]
+        if factors:
+            records = factor_records(n, mult=parameters["mult"], shift=parameters["shift"])
+        else:
+            records = column_records(n, residue=np.arange(n) < tile.residues, **parameters)
+        return pack(rows, n).tobytes() + records
 
 
 def _check_layer(layer):

@@ -82,9 +82,7 @@ class _Pass:
         tiles = [
             accesses(command, tile, self._config, dram_base=self._dram_base) for tile in range(command.tiles)
         ]
-        needed = [
-            np.max([self._history.required(access, engine) for access in tile], axis=0) for tile in tiles
-        ]
+        needed = self._needed(tiles, engine)
         step = _Step(command, self._tiles[engine])
         clock = self._clock[engine].copy()
         events = []
@@ -103,14 +101,30 @@ class _Pass:
         for found in events:
             for event in found:
                 self._post(event)
+        last = {access: tile for tile, group in enumerate(tiles) for access in group}
+        self._by_tile[engine].extend((step, tile) for tile in range(len(tiles)))
         for tile, group in enumerate(tiles):
-            number = step.first + tile
-            self._by_tile[engine].append((step, tile))
             for access in group:
-                self._history.record(access, engine, number)
+                # A tile that does the same after it stands for this one.
+                if last[access] == tile:
+                    self._history.record(access, engine, step.first + tile)
         self._tiles[engine] += len(tiles)
         self._steps.append(step)
         return None
+
+    def _needed(self, tiles, engine):
+        """The clock that each tile's accesses need. Tiles have accesses in common."""
+        needs = {}
+        needed = []
+        for group in tiles:
+            clock = np.zeros(COMPONENTS, np.int32)
+            for access in group:
+                need = needs.get(access)
+                if need is None:
+                    need = needs[access] = self._history.required(access, engine)
+                np.maximum(clock, need, out=clock)
+            needed.append(clock)
+        return needed
 
     def _per_tile(self, step, events):
         """Whether the waits fit `wait1_each`: every tile waits for the next tile of one other command."""

@@ -31,6 +31,11 @@ class Chip:
         self._transport.reset()
         self.cycles = 0
 
+    @property
+    def trace(self):
+        """What each engine worked on (`bertha.sim.memory.Trace`)."""
+        return self._transport.trace
+
     def run(self, program, inputs, *, latency=20, bandwidth=8.0, stalls=0.0, seed=0, timeout=TIMEOUT):
         """The int16 outputs [S, hidden] of a program's runs, one for each of `inputs` (see `input_pieces`).
 

@@ -1,0 +1,1 @@
+"""Many predictions, or RTL runs, over grids of accelerators, memories and models."""

@@ -1,0 +1,90 @@
+"""What is done for a point, in a worker's process."""
+
+import time
+
+from bertha.errors import ToolError, UserError
+from bertha.prediction import Workload, compile_workload, predict_workload
+
+__all__ = ["FIELDS", "measure", "predict_points", "simulate_points"]
+
+FIELDS = (
+    "array_n scratchpad_bytes axi_data_bits multipliers cycles macs utilization bytes_read bytes_written "
+    "sentences_a_run working waits_load waits_vector waits_store other cpu_seconds error"
+).split()
+"""Of a result, beside the point's own."""
+
+
+def predict_points(points) -> list[dict]:
+    """Results of points, one after another; one that fails has an `error`."""
+    return [_guarded(measure, point) for point in points]
+
+
+def simulate_points(points) -> list[dict]:
+    """The same from the RTL, in simulation."""
+    return [_guarded(_simulated, point) for point in points]
+
+
+def _guarded(function, point):
+    start = time.process_time()
+    try:
+        point.check()
+        found = {**_of_hardware(point.config), **function(point)}
+    except (UserError, ToolError, ValueError, RuntimeError, AssertionError) as error:
+        found = {"error": str(error) or type(error).__name__}
+    return {**found, "cpu_seconds": round(time.process_time() - start, 3)}
+
+
+def _of_hardware(config):
+    return {
+        "array_n": config.array_n,
+        "scratchpad_bytes": config.scratchpad_bytes,
+        "axi_data_bits": config.axi_data_bits,
+        "multipliers": config.array_n**2,
+    }
+
+
+def _workload(point):
+    return Workload(
+        model=point.model, tokens=point.tokens, recipe=point.recipe, sentences=tuple(point.sentences)
+    )
+
+
+def measure(point) -> dict:
+    """A point's prediction."""
+    from bertha.compiler.predict import Timing
+
+    prediction = predict_workload(
+        _workload(point), point.config, Timing(memory=point.latency, bandwidth=point.bytes_per_cycle)
+    )
+    spent = prediction.activity["gemm"]
+    shares = {
+        name: spent.get(f"wait_{name.removeprefix('waits_')}", 0) / prediction.cycles
+        for name in ("waits_load", "waits_vector", "waits_store")
+    }
+    shares["working"] = spent["working"] / prediction.cycles
+    return {
+        "cycles": prediction.cycles,
+        "macs": prediction.macs,
+        "utilization": prediction.utilization,
+        "bytes_read": prediction.bytes_read,
+        "bytes_written": prediction.bytes_written,
+        "sentences_a_run": len(point.sentences) or 1,
+        **shares,
+        "other": 1 - sum(shares.values()),
+    }
+
+
+def _simulated(point):
+    """A point's whole model in RTL: its cycles, with weights of zeros."""
+    from bertha.sim.measure import measure_program
+
+    program, layers = compile_workload(_workload(point), point.config, to_run=True)
+    found = measure_program(program, latency=point.latency, bandwidth=point.bytes_per_cycle)
+    cycles = found.pop("cycles")
+    return {
+        "cycles": cycles,
+        "macs": program.macs,
+        "utilization": program.macs / (point.config.array_n**2 * cycles),
+        "sentences_a_run": len(point.sentences) or 1,
+        **found,
+    }
