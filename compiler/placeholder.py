@@ -4,6 +4,7 @@ import numpy as np
 
 from bertha.golden.layer import QuantizedLayer, QuantizedLinear, QuantizedNorm
 from bertha.golden.model import QuantizedModel
+from bertha.quantize.splitting import most_copies
 
 __all__ = ["OPERANDS", "RECIPES", "operand_plan", "placeholder_model"]
 
@@ -23,6 +24,7 @@ def operand_plan(shape, recipe) -> dict[str, int | str]:
     duplicates a 17th of every operand's channels, which costs as much of the linear layers' cycles; `mixed` makes the
     operand of `down` wide, which is a third of them in a usual model, and duplicates a 64th of the others': about what the
     quantiser may spend (`bertha.quantize.recipes.BUDGETS`) on the operands that need it most, wherever these are.
+    Where `down` isn't wide, its neurons have as many copies as the quantiser makes at most.
     """
     channels = dict.fromkeys(OPERANDS, shape.hidden) | {"down": shape.ffn}
     if recipe == "w8a8":
@@ -61,6 +63,8 @@ def placeholder_model(shape, plan, *, layers=None) -> QuantizedModel:
 
 def _layer(shape, heads, plan):
     hidden, ffn, width = shape.hidden, shape.ffn, heads * shape.head_dim
+    copies = 0 if plan["down"] == "wide" else most_copies(ffn)
+    ffn += copies
     channels = {"projections": hidden, "output": width, "intermediate": hidden, "down": ffn}
     flags = {name: _flags(size, plan[name]) for name, size in channels.items()}
     wide = {name: plan[name] == "wide" for name in OPERANDS}
@@ -71,6 +75,7 @@ def _layer(shape, heads, plan):
         heads=heads,
         head_dim=shape.head_dim,
         ffn=ffn,
+        ffn_copies=copies,
         input_quantize=norms["projections"],
         query=projection,
         key=projection,

@@ -9,13 +9,17 @@ Copies that all rounded alike would add up to a coarse step. So each copy's pre-
 a step: together they resolve what one would with as many times finer steps (dither).
 """
 
+from __future__ import annotations
+
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from bertha.golden.floating import LayerTrace, LayerWeights
+if TYPE_CHECKING:  # without PyTorch, `most_copies` is there at once
+    from bertha.golden.floating import LayerTrace, LayerWeights
 
-__all__ = ["neuron_copies", "split_neurons"]
+__all__ = ["most_copies", "neuron_copies", "split_neurons"]
 
 PANEL = 32
 """Copies come in whole panels of the widest array: a part of one would take as long."""
@@ -25,6 +29,11 @@ SHARE = 48
 
 WORTH = 0.02
 """Part of the error of rounding `down`'s weights that copies must save."""
+
+
+def most_copies(ffn) -> int:
+    """Copies that a layer of so many neurons may have in all."""
+    return ffn // SHARE // PANEL * PANEL
 
 
 def neuron_copies(weight, scale) -> np.ndarray:
@@ -38,7 +47,7 @@ def neuron_copies(weight, scale) -> np.ndarray:
         About the scale that int8 gives each neuron.
     """
     copies = np.ones(weight.shape[1], dtype=np.int64)
-    count = weight.shape[1] // SHARE // PANEL * PANEL
+    count = most_copies(weight.shape[1])
     rows = np.abs(weight) * scale
     before = np.square(rows.max(axis=1, initial=0)).sum()
     if not count or not before:
