@@ -128,16 +128,18 @@ def test_base_moves_everything():
         assert program.window[0] <= address and address + len(content) <= program.window[1]
 
 
-@pytest.mark.parametrize(("name", "least"), [("edge8", 0.998), ("edge16", 0.994), ("server32", 0.975)])
-def test_minilm_keeps_the_array_busy(name, least):
+@pytest.mark.parametrize(
+    ("name", "least", "exposed"), [("edge8", 0.999, 2800), ("edge16", 0.994, 5500), ("server32", 0.97, 7200)]
+)
+def test_minilm_keeps_the_array_busy(name, least, exposed):
     """At S = 128 with no duplicates, so that only the schedule counts."""
     layer = random_layer(seed=4, heads=12, head_dim=32, ffn=1536, duplicates=(0, 0, 0, 0))
     program = compile_layer(layer, preset(name), seq=128)
     prediction = predict(program)
     assert prediction.utilization >= least
     assert not any(command.opcode == Opcode.BARRIER for command in program.commands)
-    # Two things are exposed: the first panels' loads, and the last panel's LayerNorm and store.
-    assert prediction.cycles - prediction.activity["gemm"]["working"] < 3000
+    # The first panels' loads, the last panel's LayerNorm and store, and on server32 a LayerNorm in between.
+    assert prediction.cycles - prediction.activity["gemm"]["working"] < exposed
 
 
 def test_minilm_equals_the_integer_model():

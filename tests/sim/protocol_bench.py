@@ -161,13 +161,14 @@ async def registers(dut):
     assert await bench.read("identity") == IDENTITY
     for register in REGISTERS:
         before = await bench.read(register.name)
-        if register.access == Access.READ_WRITE:
+        absent = register.name == "count_select" and not CONFIG.cycle_counters
+        if register.access == Access.READ_WRITE and not absent:
             await bench.write(register.name, 0xA5C3_960F)
             assert await bench.read(register.name) == 0xA5C3_960F
             await bench.host.write(register.offset + 1, b"\x5a")  # one strobe
             assert await bench.read(register.name) == 0xA5C3_5A0F
             await bench.write(register.name, before)
-        elif register.access == Access.READ:
+        elif register.access == Access.READ or absent:
             await bench.host.write(register.offset, b"\xff\xff\xff\xff")
             assert await bench.read(register.name) == before
 
