@@ -15,7 +15,7 @@ from bertha.golden import floating
 from bertha.quantize import scaling
 from bertha.quantize.balancing import Channels, rounded_share
 from bertha.quantize.quantizer import Duplicates, Operands, layer_copies, operand_scales
-from bertha.quantize.splitting import split_neurons
+from bertha.quantize.splitting import neurons_of_copies, split_neurons
 
 __all__ = ["OPERANDS", "operand_errors"]
 
@@ -94,16 +94,15 @@ def _rounding_error(weights, trace, name, share):
     The first is float32 [tokens, channels], without the mean, which a bias takes up. Copies of a neuron share it.
     """
     operands = Operands(duplicates=Duplicates(**{name: int(share * _values(trace, name).shape[1])}))
-    which = dither = None
+    which, dither = None, 0.0
     if name == "down":
         copies = layer_copies(weights, trace)
-        which = np.concatenate([np.arange(len(copies)), np.repeat(np.arange(len(copies)), copies - 1)])
+        which = neurons_of_copies(copies)
         weights, trace, dither = split_neurons(weights, trace, copies)
     values = _values(trace, name)
     scales, zero = operand_scales(weights, trace, name, operands)
-    moved = 0 if dither is None else dither
     reach = np.where(scales.residue, scaling.REACH, 127)
-    steps = np.clip(np.round((values - zero) / scales.scale + moved), -reach, reach) - moved
+    steps = np.clip(np.round((values - zero) / scales.scale + dither), -reach, reach) - dither
     error = steps * scales.scale + zero - values
     error -= error.mean(axis=0)
     living = (np.ptp(values, axis=0) > 0) & _reach(weights, name).any(axis=0)

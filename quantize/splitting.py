@@ -19,7 +19,7 @@ import numpy as np
 if TYPE_CHECKING:  # without PyTorch, `most_copies` is there at once
     from bertha.golden.floating import LayerTrace, LayerWeights
 
-__all__ = ["most_copies", "neuron_copies", "split_neurons"]
+__all__ = ["most_copies", "neuron_copies", "neurons_of_copies", "split_neurons"]
 
 PANEL = 32
 """Copies come in whole panels of the widest array: a part of one would take as long."""
@@ -64,6 +64,11 @@ def neuron_copies(weight, scale) -> np.ndarray:
     return copies if after < (1 - WORTH) * before else np.ones_like(copies)
 
 
+def neurons_of_copies(copies) -> np.ndarray:
+    """Which neuron each one of a split layer is, int [neurons]: all once, then the further copies."""
+    return np.concatenate([np.arange(len(copies)), np.repeat(np.arange(len(copies)), copies - 1)])
+
+
 def split_neurons(weights, trace, copies) -> tuple[LayerWeights, LayerTrace, np.ndarray]:
     """A layer with several copies of some neurons, the further ones behind all first ones.
 
@@ -79,7 +84,7 @@ def split_neurons(weights, trace, copies) -> tuple[LayerWeights, LayerTrace, np.
     dither : float64 [neurons]
         By how many steps of its result each neuron's pre-activation is to be moved, -1/2 to 1/2: 0 where there is one.
     """
-    which = np.concatenate([np.arange(len(copies)), np.repeat(np.arange(len(copies)), copies - 1)])
+    which = neurons_of_copies(copies)
     number = np.concatenate([np.zeros(len(copies), int), *(np.arange(1, count) for count in copies)])
     split = replace(
         weights,
