@@ -12,7 +12,7 @@ options = $(call option,MODEL,model) $(call option,LAYER,layer) $(preset) \
   $(if $(or $(TEXT),$(INPUT)),--text '$(or $(TEXT),$(INPUT))') $(if $(filter-out 0,$(WAVES)),--waves)
 whole = $(call option,RECIPE,recipe) $(call option,PACKING,packing) $(if $(filter-out 0,$(PAIRS)),--pairs)
 
-.PHONY: help environment setup sim test test-long accuracy verilog bench-sim fpga-report scalesim lint clean
+.PHONY: help environment setup sim test coverage test-long accuracy verilog bench-sim fpga-report scalesim lint clean
 .DEFAULT_GOAL := help
 
 help: ## list the targets
@@ -26,6 +26,11 @@ sim: environment ## run a real model (LAYER=n: a layer of it) in RTL simulation 
 
 test: environment ## run all tests (ARGS= are pytest's)
 	@$(RUN) -m pytest -n auto --dist worksteal $(ARGS)
+
+coverage: environment ## run all tests and say which lines they ran: build/coverage/index.html (ARGS= are pytest's)
+	@mkdir -p build/coverage
+	@COVERAGE_FILE=build/coverage/data $(RUN) -m pytest -n auto --dist worksteal --cov --cov-report=html:build/coverage \
+	  --cov-report=term:skip-covered $(ARGS)
 
 test-long: environment ## run 10,000 random programs, 150 random models and 60 predictions on the simulated chip (ARGS='--seed N')
 	@$(RUN) -m tests.fuzz --programs 10000 $(ARGS)

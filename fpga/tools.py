@@ -18,6 +18,7 @@ PLACE_PHASES = re.compile(
     r"^Info: (Packing \w+|Creating initial|Running \w+ \w+ placer|Running simulated annealing"
     r"|Routing globals|Routing(?=\.\.)|Routing complete)"
 )
+VERSION = re.compile(r"\d+\.\d+")
 ERROR = re.compile(r"^(?:[\w./]+:\d+: )?ERROR: (.*)")
 
 
@@ -37,12 +38,16 @@ def tool_version(tool) -> str:
     Raises
     ------
     ToolError
-        If it is not installed or fails.
+        If it is not installed, fails or prints no version.
     """
     result = subprocess.run([_find(tool), "--version"], capture_output=True, text=True, check=False)
     if result.returncode != 0:
         raise ToolError(f"{tool} --version failed (exit code {result.returncode})")
-    return (result.stdout + result.stderr).strip().splitlines()[-1]
+    # A first run of a packaged tool announces that it prepares itself, before or after what was asked for.
+    lines = [line for line in (result.stdout + result.stderr).splitlines() if VERSION.search(line)]
+    if not lines:
+        raise ToolError(f"{tool} --version must print a version like 1.2, but printed none")
+    return lines[0].strip()
 
 
 def _last_match(log, pattern):

