@@ -34,7 +34,7 @@ def cached_layer(encoder, index, settings=None, *, folder) -> QuantizedLayer:
     return _cached(
         Path(folder) / f"layer{index}-{_key(encoder, index, settings, index + 2)[:32]}.npz",
         load_layer,
-        lambda layer: (layer.hidden, layer.heads, layer.ffn) == wanted,
+        lambda layer: _shape_of_layer(layer) == wanted,
         lambda: quantize_layer(encoder, index, settings),
         save_layer,
     )
@@ -47,7 +47,7 @@ def cached_model(encoder, recipe=DEFAULT_RECIPE, settings=None, *, folder, notif
     return _cached(
         Path(folder) / f"model-{recipe}-{_key(encoder, recipe, settings, encoder.layers)[:32]}.npz",
         load_model_file,
-        lambda model: [(layer.hidden, layer.heads, layer.ffn) for layer in model.layers] == wanted,
+        lambda model: [_shape_of_layer(layer) for layer in model.layers] == wanted,
         lambda: quantize_model(encoder, recipe, settings, notify=notify),
         save_model,
     )
@@ -73,6 +73,11 @@ def _cached(path, load, fits, make, save):
 def _shape(encoder):
     config = encoder.config
     return config.hidden_size, config.num_attention_heads, config.intermediate_size
+
+
+def _shape_of_layer(layer):
+    """Of the model's own work: copies of neurons are the quantiser's."""
+    return layer.hidden, layer.heads, layer.ffn - layer.ffn_copies
 
 
 def _key(encoder, what, settings, count):

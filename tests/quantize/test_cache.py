@@ -14,7 +14,7 @@ from safetensors.torch import save_file
 
 from bertha.golden.layer import load_layer
 from bertha.models import text
-from bertha.models.encoder import load_model
+from bertha.models.encoder import load_model, synthetic_bert
 from bertha.quantize import cache
 from bertha.quantize.cache import cached_layer
 from bertha.quantize.quantizer import Duplicates, Settings, quantize_layer
@@ -54,6 +54,18 @@ def test_cache_is_used(tmp_path, reduced):
     again = cached_layer(reduced, 0, FEW, folder=tmp_path)
     assert path.stat().st_mtime_ns == stamp and np.array_equal(first.down.weight, again.down.weight)
     assert list(tmp_path.iterdir()) == [path]
+
+
+def test_cache_is_used_for_layers_with_copies_of_neurons(tmp_path):
+    encoder = synthetic_bert(hidden=32, heads=2, ffn=1536)
+    with torch.no_grad():  # one output that is far louder than all others, through one neuron
+        encoder.bert.encoder.layer[0].output.dense.weight[5, 7] = 50.0
+    first = cached_layer(encoder, 0, FEW, folder=tmp_path)
+    assert first.ffn_copies
+    (path,) = tmp_path.iterdir()
+    stamp = path.stat().st_mtime_ns
+    cached_layer(encoder, 0, FEW, folder=tmp_path)
+    assert path.stat().st_mtime_ns == stamp
 
 
 @pytest.mark.parametrize(
