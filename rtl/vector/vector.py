@@ -180,6 +180,7 @@ class VectorEngine(wiring.Component):
                 activity.line_leaves.eq(packer.o.valid & packer.o.ready),
                 activity.scale.eq(sequencer.scale),
                 activity.scaled.eq(row_scale.done),
+                activity.choosing.eq(lanes.choosing),
                 activity.entry.eq(table_loader.exp2.enable | table_loader.segments.enable),
                 activity.refused.eq(Cat(port.valid & ~port.ready for port in ports).any()),
                 self.state.eq(activity.state),
