@@ -1,22 +1,25 @@
 """Hard attention: the search for the distance at which a row's last kept key lies, all lanes in lockstep."""
 
-from amaranth.hdl import Cat, Module, Signal
+from amaranth.hdl import C, Cat, Module, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from bertha.rtl.isa import MAXIMUM_WORDS
 from bertha.rtl.vector.threshold_lane import DIGIT_BITS, DISTANCE_BITS, ThresholdStep
 
-__all__ = ["ROUNDS", "ThresholdSearch"]
+__all__ = ["ROUNDS", "WAIT_CYCLES", "ThresholdSearch"]
 
 ROUNDS = DISTANCE_BITS // DIGIT_BITS
 """Passes over a row before the one that writes its probabilities."""
+
+WAIT_CYCLES = 4
+"""From a round's last word, which has to be counted, until the next one's first may enter."""
 
 
 class ThresholdSearch(wiring.Component):
     """Tells the lanes what a word that enters is for: `ROUNDS` times to be counted, then to become a probability.
 
-    A round takes as many words as the row has. Then nothing may enter for four cycles, until the last word is counted.
+    A round takes as many words as the row has. Then nothing may enter for `WAIT_CYCLES`, until the last word is counted.
 
     Ports
     -----
@@ -62,8 +65,10 @@ class ThresholdSearch(wiring.Component):
         with m.If(self.start):
             m.d.sync += [digit.eq(1 << ROUNDS - 1), fixed.eq(0)]
         with m.Elif(choose):
-            ones = (1 << DIGIT_BITS) - 1
-            m.d.sync += [digit.eq(digit >> 1), fixed.eq(Cat(fixed[DIGIT_BITS:], ones))]
+            m.d.sync += [
+                digit.eq(digit >> 1),
+                fixed.eq(Cat(fixed[DIGIT_BITS:], C(1, 1).replicate(DIGIT_BITS))),
+            ]
         with m.FSM():
             with m.State("WRITE"):
                 m.d.sync += left.eq(self.words)

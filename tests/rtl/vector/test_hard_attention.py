@@ -24,7 +24,8 @@ def few_values(rng, words, lanes, values):
 
 
 @pytest.mark.parametrize(
-    "name, pattern", [*(("tiny4", pattern) for pattern in PATTERNS), ("edge16", "often"), ("server32", "always")]
+    "name, pattern",
+    [*(("tiny4", pattern) for pattern in PATTERNS), ("edge16", "often"), ("server32", "always")],
 )
 def test_random_scores(name, pattern):
     run, rng = scenario(name, pattern, seed=21)
