@@ -3,7 +3,7 @@
 from argparse import ArgumentTypeError
 from collections.abc import Callable
 
-__all__ = ["integer", "integers", "number", "within"]
+__all__ = ["add_hard_attention", "integer", "integers", "number", "within"]
 
 
 def integer(text) -> int:
@@ -20,6 +20,22 @@ def integers(text) -> tuple[int, ...]:
     """Integers separated by commas, as a tuple."""
     return _parsed(
         lambda whole: tuple(int(part) for part in whole.split(",")), text, "integers such as 0,0,4,4"
+    )
+
+
+def add_hard_attention(parser) -> None:
+    """The options `hard_attention` and `renormalised`, see `bertha.models.hard_attention.parse_hard_attention`."""
+    parser.add_argument(
+        "--hard-attention",
+        metavar="K",
+        help="each token attends to the K keys with the highest scores only: a number, or layers and numbers such as "
+        "0-2:30,5:7 (default: to all)",
+    )
+    parser.add_argument(
+        "--no-renormalise",
+        dest="renormalised",
+        action="store_false",
+        help="with --hard-attention, leave the kept probabilities what they are among all keys",
     )
 
 

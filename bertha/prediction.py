@@ -9,6 +9,7 @@ from bertha.compiler.placeholder import operand_plan, placeholder_model
 from bertha.compiler.predict import Prediction, Timing, predict
 from bertha.compiler.program import Program
 from bertha.errors import UserError
+from bertha.models.hard_attention import parse_hard_attention
 from bertha.models.shapes import ModelShape, model_shape
 from bertha.rtl.config import Config
 
@@ -33,12 +34,15 @@ class Workload:
     sentences : tuple of int
         Tokens of the sentences that a run holds, one after another; the program then leaves out of attention what none
         of them needs. Empty: a program for all packings.
+    hard_attention : str or None
+        Keys that tokens attend to, see `bertha.models.hard_attention.parse_hard_attention`; by default all.
     """
 
     model: str
     tokens: int = 128
     recipe: str = "w8a8-split"
     sentences: tuple = ()
+    hard_attention: str | None = None
 
 
 def compile_workload(workload, config, *, to_run=False) -> tuple[Program, int]:
@@ -57,11 +61,16 @@ def compile_workload(workload, config, *, to_run=False) -> tuple[Program, int]:
     shape = _shape(workload.model)
     if workload.tokens < 1:
         raise UserError(f"tokens must be at least 1, not {workload.tokens}")
-    equal = len(set(shape.heads)) == 1 and not to_run
+    hard = None
+    if workload.hard_attention is not None:
+        hard = parse_hard_attention(workload.hard_attention, layers=shape.layers, tokens=workload.tokens)
+    equal = len(set(shape.heads)) == 1 and (hard is None or len(set(hard.keys)) == 1) and not to_run
     layers = COMPILED_LAYERS if equal and shape.layers > COMPILED_LAYERS else shape.layers
     try:
         program = compile_model(
-            placeholder_model(shape, operand_plan(shape, workload.recipe), layers=layers),
+            placeholder_model(
+                shape, operand_plan(shape, workload.recipe), layers=layers, hard_attention=hard
+            ),
             config,
             tokens=workload.tokens,
             ranges=_ranges(workload),

@@ -107,6 +107,11 @@ def _compile(
         raise ValueError(f"seq must be at least 1 token, not {seq}")
     if ranges is not None:
         ranges = check_ranges(ranges, seq)
+    for layer_name, layer in zip(names, layers):
+        if 0 < layer.attention_keys < seq and not config.hard_attention:
+            raise ValueError(
+                f"{layer_name}'s hard attention needs an accelerator with hard_attention=1, not 0"
+            )
     image = Image(config, base, contents=to_run)
     layout = ModelLayout(
         layers, config, seq=seq, image=image, source=source, first_norm=first_norm, key_mask=key_mask

@@ -230,7 +230,9 @@ class Interpreter:
     def _softmax(self, f):
         scores = self._words16(f["src_addr"], f["words"])
         maximum = _signed(self.sums[f["slot"]], 16)
-        probabilities, mult, shift = units.softmax(scores.T, self._exp2, maximum)
+        probabilities, mult, shift = units.softmax(
+            scores.T, self._exp2, maximum, kept=f["kept"], whole_sum=bool(f["whole_sum"])
+        )
         self._put8(f["dst8_addr"], probabilities.T)
         self.mults[f["slot"]], self.shifts[f["slot"]] = mult, shift
 

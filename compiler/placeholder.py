@@ -1,5 +1,7 @@
 """Models of a shape, without values: all that their programs and cycles depend on."""
 
+from dataclasses import replace
+
 import numpy as np
 
 from bertha.golden.layer import QuantizedLayer, QuantizedLinear, QuantizedNorm
@@ -39,7 +41,7 @@ def operand_plan(shape, recipe) -> dict[str, int | str]:
     raise ValueError(f"no plan for the recipe {recipe!r}")
 
 
-def placeholder_model(shape, plan, *, layers=None) -> QuantizedModel:
+def placeholder_model(shape, plan, *, layers=None, hard_attention=None) -> QuantizedModel:
     """A model of zeros.
 
     Parameters
@@ -49,6 +51,7 @@ def placeholder_model(shape, plan, *, layers=None) -> QuantizedModel:
         Of each operand, see `operand_plan`.
     layers : int, optional
         Only so many of its layers.
+    hard_attention : bertha.models.hard_attention.HardAttention, optional
     """
     made = {}
     heads = shape.heads[:layers]
@@ -56,9 +59,13 @@ def placeholder_model(shape, plan, *, layers=None) -> QuantizedModel:
         if count not in made:
             made[count] = _layer(shape, count, plan)
     first = made[heads[0]].input_quantize
-    return QuantizedModel(
-        embedding_scale=1.0, embedding_norm=first, layers=tuple(made[count] for count in heads)
-    )
+    found = [made[count] for count in heads]
+    if hard_attention is not None:
+        found = [
+            replace(layer, attention_keys=keys, attention_renormalised=hard_attention.renormalised)
+            for layer, keys in zip(found, hard_attention.keys)
+        ]
+    return QuantizedModel(embedding_scale=1.0, embedding_norm=first, layers=tuple(found))
 
 
 def _layer(shape, heads, plan):

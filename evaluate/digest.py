@@ -38,6 +38,7 @@ def float_digest(encoder) -> str:
         encoder.digest,
         json.dumps(config, sort_keys=True, default=str),
         encoder.pooling,
+        *(() if encoder.hard_attention is None else (encoder.hard_attention,)),
         [importlib.metadata.version(name) for name in LIBRARIES],
         [source.read_bytes() for source in FLOAT_SOURCES],
     )

@@ -23,7 +23,10 @@ BATCH = 16
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class LayerWeights:
-    """One encoder layer's parameters in float64; weights are [out, in]."""
+    """One encoder layer's parameters in float64; weights are [out, in].
+
+    `attention_keys`, `attention_renormalised`: see `bertha.golden.layer.QuantizedLayer`.
+    """
 
     heads: int
     epsilon: float
@@ -43,6 +46,8 @@ class LayerWeights:
     down_bias: np.ndarray
     output_gamma: np.ndarray
     output_beta: np.ndarray
+    attention_keys: int = 0
+    attention_renormalised: bool = True
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -144,6 +149,8 @@ def layer_weights(encoder, index) -> LayerWeights:
     return LayerWeights(
         heads=encoder.config.num_attention_heads,
         epsilon=encoder.config.layer_norm_eps,
+        attention_keys=getattr(layer.attention.self, "attention_keys", 0),
+        attention_renormalised=getattr(layer.attention.self, "attention_renormalised", True),
         attention_gamma=array(layer.attention.output.LayerNorm.weight),
         attention_beta=array(layer.attention.output.LayerNorm.bias),
         output_gamma=array(layer.output.LayerNorm.weight),

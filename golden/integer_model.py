@@ -334,7 +334,9 @@ def _attend(layer, query, key, value, visible):
     scores = np.maximum(scores, LOWEST_SCORE)
     if visible is not None:
         scores = np.where(visible, scores, MASKED_SCORE)
-    probabilities, mult, shift = softmax(scores)
+    probabilities, mult, shift = softmax(
+        scores, kept=layer.attention_keys, whole_sum=not layer.attention_renormalised
+    )
     shift_of_context = np.maximum(shift - layer.context_gain.astype(np.int64)[:, None], 0)
     sums = [_product(probabilities, plane) for plane in planes]
     accumulator = combine_wide(*sums) if layer.value_wide else sums[0]

@@ -11,7 +11,7 @@ weight times operand LSB.
 
 import uuid
 from collections.abc import Iterator
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import MISSING, dataclass, fields, is_dataclass
 from pathlib import Path
 
 import numpy as np
@@ -116,6 +116,11 @@ class QuantizedLayer:
         V's LSB then needs a gain of 4 (`bertha.golden.units.COMBINED_SHIFT`).
     score_mult, score_shift : uint16, uint8 [heads]
         Q·K accumulator to int16 scores in 1/64 of log2, 1/sqrt(head_dim) and log2(e) included.
+    attention_keys : int
+        Hard attention: of the keys that a row sees so many keep their probability, those with the highest scores, of
+        equal ones those that come first. 0: all keys.
+    attention_renormalised : bool
+        With hard attention, whether the kept probabilities add up to 1, or to what they have among all keys.
     context_gain : uint8 [heads]
         Subtracted from the softmax row factor's shift: context is 2**gain times finer than V.
     context_residue : bool [heads * head_dim]
@@ -167,6 +172,8 @@ class QuantizedLayer:
     value_wide: bool = False
     context_wide: bool = False
     hidden_wide: bool = False
+    attention_keys: int = 0
+    attention_renormalised: bool = True
 
     @property
     def width(self) -> int:
@@ -242,6 +249,8 @@ def check_layer(layer) -> None:
         )
     if not 0 <= layer.ffn_copies < ffn:
         raise ValueError(f"ffn_copies must be from 0 to {ffn - 1}, not {layer.ffn_copies}")
+    if layer.attention_keys < 0:
+        raise ValueError(f"attention_keys must be at least 0, not {layer.attention_keys}")
     for name in ("input_scale", "middle_scale", "output_scale"):
         scale = getattr(layer, name)
         if not (np.isfinite(scale) and scale > 0):
@@ -329,6 +338,8 @@ def restore(prefix, kind, arrays) -> object:
         name = prefix + field.name
         if is_dataclass(field.type):
             values[field.name] = restore(name + ".", field.type, arrays)
+        elif name not in arrays and field.default is not MISSING:
+            values[field.name] = field.default  # a file from before the field existed
         elif field.type in (int, float, bool):
             values[field.name] = field.type(arrays[name])
         else:

@@ -123,7 +123,9 @@ def reciprocal(total) -> tuple[np.ndarray, np.ndarray]:
     return np.where(total == 0, 0, mult), np.where(total == 0, 0, 35 - exponent)
 
 
-def softmax(scores, table=None, maximum=None) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def softmax(
+    scores, table=None, maximum=None, *, kept=0, whole_sum=False
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Unnormalised probabilities of int16 scores (1/64 of log2) over the last axis.
 
     A row of masked scores only has no probability and a factor of 0.
@@ -133,6 +135,11 @@ def softmax(scores, table=None, maximum=None) -> tuple[np.ndarray, np.ndarray, n
     table : 64 unsigned 16-bit entries, by default `exp2_table()`
     maximum : int16, one a row; by default the rows' own. Where it is below a score, their distance
         wraps to 16 bits.
+    kept : int
+        So many keys of each row keep their probability, the others get 0: those nearest to the maximum, of equal ones
+        those that come first. 0: all.
+    whole_sum : bool
+        The row factor is of all keys' probabilities, not of the kept ones' only.
 
     Returns
     -------
@@ -145,8 +152,16 @@ def softmax(scores, table=None, maximum=None) -> tuple[np.ndarray, np.ndarray, n
     distance = (maximum[..., None] - scores) & 0xFFFF
     whole, fraction = distance >> SCORE_FRACTION_BITS, distance & 63
     exact = np.minimum(round_half_up(table[fraction], 8 + np.minimum(whole, 9)), 255)
-    probabilities = np.where(scores == MASKED_SCORE, 0, exact)
-    mult, shift = reciprocal(probabilities.sum(axis=-1))
+    masked = scores == MASKED_SCORE
+    probabilities = np.where(masked, 0, exact)
+    total = probabilities.sum(axis=-1)
+    if kept:
+        order = np.argsort(np.where(masked, 1 << 16, distance), axis=-1, kind="stable")
+        dropped = np.ones(scores.shape, dtype=bool)
+        np.put_along_axis(dropped, order[..., :kept], False, axis=-1)
+        probabilities = np.where(dropped, 0, probabilities)
+        total = total if whole_sum else probabilities.sum(axis=-1)
+    mult, shift = reciprocal(total)
     return probabilities, mult, shift
 
 

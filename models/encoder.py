@@ -2,7 +2,7 @@
 
 import hashlib
 import importlib.resources
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 
@@ -11,6 +11,8 @@ from transformers import BertConfig, BertModel
 from transformers.models.bert.modeling_bert import BertEmbeddings
 from transformers.utils import logging as transformers_logging
 
+from bertha.errors import UserError
+from bertha.golden.hard_attention import with_hard_attention
 from bertha.models.activations import Activation, find_activation
 from bertha.models.checkpoint import load_checkpoint
 from bertha.models.classifier import Classifier
@@ -20,6 +22,7 @@ from bertha.models.empty import empty_bert, fill_bert
 from bertha.models.errors import ModelError
 from bertha.models.families import FAMILIES
 from bertha.models.folders import cached_folder
+from bertha.models.hard_attention import HardAttention, parse_hard_attention
 from bertha.models.pooling import Pooling
 from bertha.models.shapes import SYNTHETIC_SHAPES, synthetic_shape
 from bertha.models.synthetic import synthetic_state
@@ -29,6 +32,7 @@ __all__ = [
     "SYNTHETIC_SHAPES",
     "Encoder",
     "ModelError",
+    "load_encoder",
     "load_model",
     "minilm_folder",
     "synthetic_bert",
@@ -69,6 +73,8 @@ class Encoder:
         Tokens to which sentence-transformers cuts its texts, if it says so.
     lowercase : bool
         Whether sentence-transformers makes its texts lower case before it gives them to the tokenizer.
+    hard_attention : HardAttention or None
+        How many keys the layers of `bert` attend to, if it was changed (`with_hard_attention`).
     """
 
     name: str
@@ -81,6 +87,7 @@ class Encoder:
     classifier: Classifier | None = None
     max_seq_length: int | None = None
     lowercase: bool = False
+    hard_attention: HardAttention | None = None
 
     @property
     def config(self) -> BertConfig:
@@ -137,6 +144,11 @@ class Encoder:
             output_hidden_states=output_hidden_states,
         )
 
+    def with_hard_attention(self, attention) -> "Encoder":
+        """The encoder with the same weights, whose layers attend to as many keys as a `HardAttention` says."""
+        bert = with_hard_attention(self.bert, attention.keys, attention.renormalised)
+        return replace(self, bert=bert, hard_attention=attention)
+
     def check_layer(self, index) -> None:
         """Raises ModelError unless there is a layer `index`."""
         if not 0 <= index < self.layers:
@@ -176,6 +188,30 @@ def load_model(name) -> Encoder:
             f"or an existing folder, not {str(name)!r}"
         )
     return _load_folder(str(name), folder)
+
+
+def load_encoder(name, hard_attention, tokens, renormalised=True) -> Encoder:
+    """`load_model` with the hard attention that a user asks for.
+
+    Parameters
+    ----------
+    name : str or Path
+    hard_attention : str or None
+        See `parse_hard_attention`, as for `tokens` and `renormalised`.
+
+    Raises
+    ------
+    ModelError, UserError
+        As `load_model` and `parse_hard_attention`; if `renormalised` is false without hard attention.
+    """
+    if hard_attention is None and not renormalised:
+        raise UserError("--no-renormalise must go with --hard-attention, not without it")
+    encoder = load_model(name)
+    if hard_attention is None:
+        return encoder
+    return encoder.with_hard_attention(
+        parse_hard_attention(hard_attention, layers=encoder.layers, tokens=tokens, renormalised=renormalised)
+    )
 
 
 def minilm_folder() -> Path:

@@ -91,6 +91,8 @@ def _key(encoder, what, settings, count):
     config = encoder.config.to_dict()
     config.pop("_name_or_path", None)
     add(json.dumps(config, sort_keys=True, default=str).encode())
+    if encoder.hard_attention is not None:
+        add(json.dumps(asdict(encoder.hard_attention)).encode())
     layers = tuple(f"encoder.layer.{number}." for number in range(count))
     for name, tensor in encoder.bert.state_dict().items():
         if not name.startswith("encoder.layer.") or name.startswith(layers):

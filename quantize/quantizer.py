@@ -268,6 +268,8 @@ def quantize_stream(
         "head_dim": (len(weights.query) // heads + 1) // 2 * 2,
         "ffn": ffn,
         "ffn_copies": ffn - own_ffn,
+        "attention_keys": weights.attention_keys,
+        "attention_renormalised": weights.attention_renormalised,
         "input_scale": input_scale,
         "middle_scale": scaling.norm_input_scale(weights.epsilon, hidden, trace.attention_out, trace.ffn_sum),
         "output_scale": output_scale,

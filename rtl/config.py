@@ -50,6 +50,8 @@ class Config:
         Counting semaphores, 2 to 32.
     cycle_counters : int
         1 counts where each engine's cycles go (`bertha.rtl.counters`), 0 leaves that out and nothing of it behind.
+    hard_attention : int
+        1 lets SOFTMAX keep the highest scores only (its field `kept`), 0 leaves that out and nothing of it behind.
 
     Raises
     ------
@@ -71,6 +73,7 @@ class Config:
     row_slots: int = 64
     semaphores: int = 32
     cycle_counters: int = 1
+    hard_attention: int = 1
 
     def __post_init__(self):
         for field in fields(self):
@@ -98,6 +101,7 @@ class Config:
         self._check_power_of_two("row_slots", 2, 256)
         self._check_range("semaphores", 2, 32)
         self._check_range("cycle_counters", 0, 1)
+        self._check_range("hard_attention", 0, 1)
 
     def _check_range(self, name, low, high):
         value = getattr(self, name)

@@ -222,10 +222,12 @@ COMMANDS = {
     ],
     Opcode.SOFTMAX: [
         _OPCODE,
+        Field("whole_sum", 0, 8, 1, "with `kept`: the sum is that of all keys, not of the kept ones"),
         Field("src_addr", 1, 0, 24, "int16 scores in log2 units of 1/64, one line a word"),
         Field("slot", 1, 24, 8, "row maximum is read from, 1/sum written to this row slot"),
         Field("dst8_addr", 3, 0, 24, "unsigned 8-bit P, two words a line"),
         Field("words", 5, 0, 16, "words of the panel, even, at least 2"),
+        Field("kept", 6, 0, 13, "keys of a row that keep their P, those with the highest scores; 0: all"),
         *_semaphores(_WAIT, _WAIT, _DONE, _DONE),
     ],
     Opcode.LAYERNORM: [

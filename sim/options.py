@@ -49,6 +49,9 @@ class RunOptions:
         more.
     waves : bool
         Whether to write waves (FST).
+    hard_attention : str or None
+        Keys that tokens attend to, see `bertha.models.hard_attention.parse_hard_attention`; by default all.
+    renormalised : bool
     """
 
     model: str = "minilm"
@@ -58,6 +61,8 @@ class RunOptions:
     latency: int = 100
     bandwidth: float | None = None
     waves: bool = False
+    hard_attention: str | None = None
+    renormalised: bool = True
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -186,6 +191,8 @@ def run_name(options, texts=None) -> str:
     if options.text:
         name = "stdin" if is_stdin(options.text) else _plain(Path(options.text).name)
         parts.append(f"{name}-{_digest(*texts)}")
+    if options.hard_attention is not None:
+        parts.append(f"hard{_plain(options.hard_attention)}" + ("" if options.renormalised else "-whole"))
     if options.waves:
         parts.append("waves")
     return "-".join(part for part in parts if part)

@@ -13,7 +13,7 @@ from bertha.golden import integer_model
 from bertha.golden.model import QuantizedModel
 from bertha.models import text
 from bertha.models.embedding import embedding_sums, float_hidden_states
-from bertha.models.encoder import Encoder, load_model
+from bertha.models.encoder import Encoder, load_encoder
 from bertha.models.text import Sentence
 from bertha.quantize.cache import cached_model
 from bertha.rtl.config import Config, preset
@@ -118,7 +118,7 @@ def prepare_model(options, texts=None, *, notify) -> PreparedModel:
     """
     config = preset(options.preset)
     notify(f"loading {options.model}")
-    encoder = load_model(options.model)
+    encoder = load_encoder(options.model, options.hard_attention, options.seq, options.renormalised)
     if options.pairs:
         texts = [_pair(line) for line in texts]
     sentences = model_sentences(encoder, options.seq, texts)

@@ -16,7 +16,7 @@ from bertha.golden import integer_model
 from bertha.golden.floating import layer_reference
 from bertha.locks import locked
 from bertha.models import text
-from bertha.models.encoder import load_model
+from bertha.models.encoder import load_encoder
 from bertha.quantize.cache import cached_layer
 from bertha.quantize.quantizer import Duplicates, Settings
 from bertha.rtl.config import preset
@@ -167,7 +167,7 @@ def prepare(options, texts=None, *, notify) -> Prepared:
     """
     config = preset(options.preset)
     notify(f"loading {options.model}")
-    encoder = load_model(options.model)
+    encoder = load_encoder(options.model, options.hard_attention, options.seq, options.renormalised)
     encoder.check_layer(options.layer)
     sentences = _sentences(encoder, options, texts)
     notify(f"quantising layer {options.layer}, unless it has been kept")

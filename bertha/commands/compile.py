@@ -4,7 +4,7 @@ import sys
 from collections import defaultdict
 from pathlib import Path
 
-from bertha.arguments import integer, number
+from bertha.arguments import add_hard_attention, integer, number
 from bertha.compilation import compile_model
 from bertha.compiler.compile import compile_layer
 from bertha.compiler.disassemble import disassemble
@@ -35,6 +35,7 @@ def add_arguments(parser) -> None:
         help="text file to set scales by, a sentence a line (default: film reviews and texts of many kinds)",
     )
     parser.add_argument("--layer", type=integer, help="one encoder layer alone (default: the whole model)")
+    add_hard_attention(parser)
     parser.add_argument("--disassemble", action="store_true", help="print the program")
     parser.add_argument(
         "--latency", type=integer, default=Timing.memory, help="memory latency for the prediction"
@@ -95,13 +96,14 @@ def _note(what):
 
 
 def _quantised_model(options):
-    from bertha.models.encoder import load_model
+    from bertha.models.encoder import load_encoder
 
     settings = None
     if options.calibration is not None:
         settings = Settings(texts=tuple(read_sentences(options.calibration)))
     _note(f"loading {options.model}")
-    return quantize_model(load_model(options.model), options.recipe or DEFAULT_RECIPE, settings, notify=_note)
+    encoder = load_encoder(options.model, options.hard_attention, options.tokens, options.renormalised)
+    return quantize_model(encoder, options.recipe or DEFAULT_RECIPE, settings, notify=_note)
 
 
 def _layer_program(options):
@@ -118,10 +120,10 @@ def _layer_program(options):
 
 
 def _quantised_layer(options):
-    from bertha.models.encoder import load_model
+    from bertha.models.encoder import load_encoder
     from bertha.quantize.cache import cached_layer
 
-    encoder = load_model(options.model)
+    encoder = load_encoder(options.model, options.hard_attention, options.tokens, options.renormalised)
     encoder.check_layer(options.layer)
     return cached_layer(encoder, options.layer, folder=BUILD / "quantized")
 

@@ -40,6 +40,11 @@ def add_arguments(parser) -> None:
         type=integers,
         help="tokens of the sentences in a run, such as 20,40,60: a program for this packing (default: for all)",
     )
+    parser.add_argument(
+        "--hard-attention",
+        metavar="K",
+        help="each token attends to K keys only: a number, or layers and numbers such as 0-2:30,5:7 (default: to all)",
+    )
     parser.add_argument("--latency", type=integer, default=100, help="of the memory in cycles (default: 100)")
     parser.add_argument(
         "--bandwidth",
@@ -68,6 +73,7 @@ def run(options) -> int:
             tokens=128 if options.tokens is None else options.tokens,
             recipe=recipe,
             sentences=options.sentences or (),
+            hard_attention=options.hard_attention,
         )
         bandwidth = options.bandwidth or default_timing(config).bandwidth
         prediction = predict_workload(workload, config, Timing(memory=options.latency, bandwidth=bandwidth))
@@ -84,9 +90,11 @@ def _of_artifact(options):
     from bertha.compiler.predict import Timing, default_timing, predict
     from bertha.runtime.artifact import load_artifact
 
-    for name in ("preset", "tokens", "recipe", "sentences"):
+    for name in ("preset", "tokens", "recipe", "sentences", "hard_attention"):
         if getattr(options, name) is not None:
-            raise UserError(f"--{name} is chosen when a model is compiled: leave it out for {options.model}")
+            raise UserError(
+                f"--{name.replace('_', '-')} is chosen when a model is compiled: leave it out for {options.model}"
+            )
     if options.changes:
         raise UserError(f"--set changes what a model is compiled for: leave it out for {options.model}")
     artifact = load_artifact(Path(options.model))

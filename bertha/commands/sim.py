@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from rich.console import Console
 
-from bertha.arguments import integer, integers, number
+from bertha.arguments import add_hard_attention, integer, integers, number
 from bertha.errors import UserError
 
 if TYPE_CHECKING:
@@ -36,6 +36,7 @@ def add_arguments(parser) -> None:
     parser.add_argument(
         "--pairs", action="store_true", help="each line of the text is two sentences with a tab between them"
     )
+    add_hard_attention(parser)
     parser.add_argument("--waves", action="store_true", help="write waves (FST)")
 
 
@@ -102,7 +103,9 @@ def model_options(options) -> "ModelOptions":
 
 def _run_options(options):
     names = ("model", "seq", "preset", "text", "latency", "bandwidth")
-    return {name: getattr(options, name) for name in names} | {"waves": getattr(options, "waves", False)}
+    given = {name: getattr(options, name) for name in names}
+    optional = {"waves": False, "hard_attention": None, "renormalised": True}
+    return given | {name: getattr(options, name, default) for name, default in optional.items()}
 
 
 def table_console() -> Console:

@@ -53,6 +53,9 @@ def check_fields(number, command, config, window) -> None:
             require(f"{flag} must go with {field}", get(field) or not get(flag), "without it")
     elif opcode in (Opcode.SOFTMAX, Opcode.LAYERNORM, Opcode.QUANTIZE):
         require_words("words", MAXIMUM_WORDS)
+        if opcode == Opcode.SOFTMAX:
+            most = get("words") if config.hard_attention else 0
+            require(f"kept must be from 0 to {most}", get("kept") <= most, get("kept"))
         if opcode == Opcode.LAYERNORM:
             require("write8 or write16 must be set", get("write8") or get("write16"), "neither")
             require("residue must go with write8", get("write8") or not get("residue"), "without it")

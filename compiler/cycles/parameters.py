@@ -15,7 +15,7 @@ _NAMES = (
     "tiles_ahead tiles_in_flight param_lines array_latency words_in_flight requantise_latency "
     "piecewise_latency word_latency room_latency packer_depth scratchpad_latency reader_depth softmax_stages "
     "normalise_stages gamma_stage requantise_stages softmax_scale_cycles layernorm_scale_cycles "
-    "exp2_entries segments block_ram_depth"
+    "threshold_rounds threshold_wait exp2_entries segments block_ram_depth"
 ).split()
 
 
@@ -40,7 +40,7 @@ COMMAND_FIELDS = (
     "opcode wait0 wait1 post0 post1 dram_addr dram_stride scratchpad_addr scratchpad_stride lines rows "
     "k count columns params residual out16 out_wide residue wide wait1_each post0_each post1_each "
     "a_addr b_addr c_addr residue_addr residual_addr param_addr a_stride b_stride c_stride residue_stride "
-    "residual_stride param_stride low_offset words src_addr dst16_addr dst8_addr write16 write8 table flagged mark"
+    "residual_stride param_stride low_offset words src_addr dst16_addr dst8_addr write16 write8 table kept flagged mark"
 ).split()
 """`Command` of native/types.h, each of 64 bits."""
 
@@ -56,6 +56,7 @@ def _constants():
     from bertha.rtl.gemm.piecewise import Piecewise
     from bertha.rtl.gemm.requantise import Requantise
     from bertha.rtl.scratchpad.scratchpad import Scratchpad
+    from bertha.rtl.vector import threshold
     from bertha.rtl.vector.normalise import NormaliseLane
     from bertha.rtl.vector.requantise import RequantiseLane
     from bertha.rtl.vector.softmax import SoftmaxLane
@@ -83,6 +84,8 @@ def _constants():
         # From `start` to `done` of rtl/vector/row_scale.py.
         "softmax_scale_cycles": 30,
         "layernorm_scale_cycles": 91,
+        "threshold_rounds": threshold.ROUNDS,
+        "threshold_wait": threshold.WAIT_CYCLES,
         "exp2_entries": EXP2_ENTRIES,
         "segments": SEGMENTS,
         "block_ram_depth": load._BLOCK_RAM_DEPTH,

@@ -261,6 +261,9 @@ class _Attention:
     def _softmax(self, head, block, place):
         e = self.e
         for rows, keys in self._groups(block):
+            hard = {}
+            if 0 < e.layer.attention_keys < self._words(keys):
+                hard = {"kept": e.layer.attention_keys, "whole_sum": not e.layer.attention_renormalised}
             for panel in rows:
                 row = panel - block.start
                 e.add(
@@ -270,6 +273,7 @@ class _Attention:
                     slot=e.slot(panel, block, place),
                     dst8_addr=self._probability_line(place, row),
                     words=self._words(keys),
+                    **hard,
                 )
 
     def _context(self, head, block, place):

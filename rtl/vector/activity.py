@@ -12,8 +12,8 @@ __all__ = ["Activity"]
 class Activity(wiring.Component):
     """The state of the vector engine's front, from what passes between its parts.
 
-    WORKING in the cycles in which a line of the source is taken, the row scale works, a table's entry is
-    written, or a line leaves that holds up the source. A source line that is missing once the first one has
+    WORKING in the cycles in which a line of the source is taken, the row scale works, a digit of a threshold is
+    chosen, a table's entry is written, or a line leaves that holds up the source. A source line that is missing once the first one has
     been taken is late for the scratchpad, and so is everything while an access is refused. All else of a
     command is FILLING.
 
@@ -31,6 +31,8 @@ class Activity(wiring.Component):
         A line is handed to the writer.
     scale, scaled : In(1)
         The row scale starts, is done.
+    choosing : In(1)
+        Words wait for a digit of SOFTMAX's threshold.
     entry : In(1)
         An entry is written into a table.
     refused : In(1)
@@ -47,6 +49,7 @@ class Activity(wiring.Component):
     line_leaves: In(1)
     scale: In(1)
     scaled: In(1)
+    choosing: In(1)
     entry: In(1)
     refused: In(1)
     state: Out(EngineState)
@@ -70,6 +73,7 @@ class Activity(wiring.Component):
                 taken
                 | self.scale
                 | scaling
+                | self.choosing
                 | self.entry
                 | (self.line_leaves & ~self.source_idle & ~self.source_ready)
             ),

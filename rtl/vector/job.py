@@ -11,7 +11,10 @@ __all__ = ["Job", "JobDecoder"]
 
 
 class Job(data.Struct):
-    """A decoded command. Exactly one of the first six members is set for a known opcode."""
+    """A decoded command. Exactly one of the first six members is set for a known opcode.
+
+    `hard`: a SOFTMAX that keeps `kept` keys; `most` is one less.
+    """
 
     softmax: unsigned(1)
     layernorm: unsigned(1)
@@ -24,6 +27,10 @@ class Job(data.Struct):
     write8: unsigned(1)
     residue: unsigned(1)
     wide: unsigned(1)
+    hard: unsigned(1)
+    whole_sum: unsigned(1)
+    kept: unsigned(13)
+    most: unsigned(12)
     slot: unsigned(8)
     words: unsigned(16)
     gamma_shift: unsigned(6)
@@ -56,6 +63,7 @@ class JobDecoder(wiring.Component):
         body = self.command.body
         fields = data.View(command_layout(Opcode.LAYERNORM), body)
         table = data.View(command_layout(Opcode.TABLE), body).table
+        softmax = data.View(command_layout(Opcode.SOFTMAX), body)
         # Fields of one name lie at one place in all vector commands, so the layout of the command
         # that has most of them serves for all.
         job = self.job
@@ -71,6 +79,10 @@ class JobDecoder(wiring.Component):
             job.write8.eq(job.softmax | job.quantize | (job.layernorm & fields.write8)),
             job.residue.eq((job.layernorm | job.quantize) & fields.residue),
             job.wide.eq((job.layernorm | job.quantize) & fields.wide),
+            job.hard.eq(job.softmax & (softmax.kept != 0)),
+            job.whole_sum.eq(softmax.whole_sum),
+            job.kept.eq(softmax.kept),
+            job.most.eq(softmax.kept - 1),
             job.index.eq(self.command.index),
         ]
         for name in [

@@ -12,6 +12,7 @@ from bertha.rtl.vector.normalise import NormaliseLane
 from bertha.rtl.vector.requantise import RequantiseLane
 from bertha.rtl.vector.softmax import Exp2WriteSignature, SoftmaxLane
 from bertha.rtl.vector.steps import Steps
+from bertha.rtl.vector.threshold import ThresholdSearch
 
 __all__ = ["Lanes", "result_word"]
 
@@ -54,6 +55,8 @@ class Lanes(wiring.Component):
         Of LAYERNORM, see `bertha.rtl.vector.row_scale`.
     sums : Out(N x 20)
         Of the probabilities that have left.
+    choosing : Out(1)
+        No word may enter until SOFTMAX's threshold is known to another digit.
     table : In(Exp2WriteSignature)
 
     Parameters
@@ -75,6 +78,7 @@ class Lanes(wiring.Component):
                 "moments": In(data.ArrayLayout(Moments, lanes)),
                 "scales": In(data.ArrayLayout(RowFactor, lanes)),
                 "sums": Out(20).array(lanes),
+                "choosing": Out(1),
                 "table": In(Exp2WriteSignature),
             }
         )
@@ -86,6 +90,11 @@ class Lanes(wiring.Component):
         m.submodules.exponential = exponential = Steps(SoftmaxLane.stages)
         m.submodules.normalise = normalise = Steps(NormaliseLane.stages)
         m.submodules.requantise = requantise = Steps(RequantiseLane.stages)
+        hard = self._config.hard_attention
+        counting, open_ = Signal(), Signal()
+        m.d.comb += open_.eq(self.open)
+        if hard:
+            search, counted = self._search(m, entry, counting, open_)
 
         # Gamma is needed first, so LAYERNORM takes its record then; QUANTIZE when it multiplies.
         wants_record, starved, finished, advance = Signal(), Signal(), Signal(), Signal()
@@ -98,9 +107,9 @@ class Lanes(wiring.Component):
             self.o.valid.eq(finished & ~starved),
             advance.eq((~finished | self.o.ready) & ~starved),
             self.records.ready.eq(wants_record & advance),
-            self.i.ready.eq(self.open & advance),
-            entry.enter.eq(self.i.valid & self.open),
-            exponential.enter.eq(entry.valid & job.softmax),
+            self.i.ready.eq(open_ & advance),
+            entry.enter.eq(self.i.valid & open_),
+            exponential.enter.eq(entry.valid & job.softmax & ~counting),
             normalise.enter.eq(entry.valid & job.layernorm),
             requantise.enter.eq(Mux(job.layernorm, normalise.valid[-1], entry.valid & job.quantize)),
         ]
@@ -113,12 +122,20 @@ class Lanes(wiring.Component):
             with m.If(entry.step):
                 m.d.sync += x.eq(self.i.payload.word_select(lane, 16))
 
-            m.submodules[f"softmax_{lane}"] = softmax = SoftmaxLane()
+            m.submodules[f"softmax_{lane}"] = softmax = SoftmaxLane(search=hard)
+            if hard:
+                m.d.comb += [
+                    softmax.threshold.hard.eq(job.hard),
+                    softmax.threshold.whole_sum.eq(job.whole_sum),
+                    softmax.threshold.most.eq(job.most),
+                    softmax.threshold.take.eq(counted.step[1:]),
+                    softmax.threshold.step.eq(search.step),
+                ]
             wiring.connect(m, softmax.table, wiring.flipped(self.table))
             m.d.comb += [
                 softmax.score.eq(x),
                 softmax.maximum.eq(self.moments[lane].sum[:16].as_signed()),
-                softmax.step.eq(exponential.step),
+                softmax.step.eq(exponential.step | counted.step[0] if hard else exponential.step),
                 softmax.accumulate.eq(exponential.valid[-1] & advance),
                 softmax.clear.eq(self.clear),
                 self.sums[lane].eq(softmax.sum),
@@ -146,6 +163,24 @@ class Lanes(wiring.Component):
                 self.o.payload.residue[lane].eq(requant.residue),
             ]
         return m
+
+    def _search(self, m, entry, counting, open_):
+        """The search for SOFTMAX's threshold, and the steps of words that are counted for it: stage 0 is the softmax's."""
+        m.submodules.search = search = ThresholdSearch()
+        m.submodules.counted = counted = Steps(3)
+        m.d.comb += [
+            search.start.eq(self.clear),
+            search.hard.eq(self.job.hard),
+            search.words.eq(self.job.words),
+            search.entered.eq(entry.step),
+            search.uncounted.eq(entry.valid | counted.valid[:2].any()),
+            counting.eq(search.counting),
+            open_.eq(self.open & search.open),
+            counted.enter.eq(entry.valid & counting),
+            counted.advance.eq(1),  # what is counted has nothing behind it
+            self.choosing.eq(~search.open),
+        ]
+        return search, counted
 
     def _carry_records(self, m, normalise, requantise):
         """Norm records follow their words: those at gamma and at beta, and the multiplier of the one to requantise."""

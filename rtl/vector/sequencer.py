@@ -8,6 +8,7 @@ from bertha.rtl.engine.posts import PostPair
 from bertha.rtl.isa import EXP2_ENTRIES, MAXIMUM_WORDS, SEGMENTS, FaultReason
 from bertha.rtl.signatures import EngineCommand, FaultSignature, LineRange
 from bertha.rtl.vector.job import Job, JobDecoder
+from bertha.rtl.vector.threshold import ROUNDS
 
 __all__ = ["Sequencer"]
 
@@ -78,15 +79,17 @@ class Sequencer(wiring.Component):
         m.submodules.decoder = decoder = JobDecoder()
         m.d.comb += decoder.command.eq(self.command.payload)
 
-        streaming, bad_words, bad_slot, illegal = Signal(), Signal(), Signal(), Signal()
+        streaming, bad_words, bad_kept, bad_slot, illegal = (Signal() for _ in range(5))
         row_records = Signal()
         m.d.comb += [
             row_records.eq(job.factors | job.ranges),
             streaming.eq(job.softmax | job.layernorm | job.quantize),
             bad_words.eq((job.words == 0) | job.words[0] | (job.words > MAXIMUM_WORDS)),
+            bad_kept.eq(job.hard & (job.kept > job.words) if config.hard_attention else job.hard),
             bad_slot.eq(job.slot >= config.row_slots),
             illegal.eq(
                 (streaming & bad_words)
+                | bad_kept
                 | ((job.softmax | job.layernorm | row_records) & bad_slot)
                 | ~(streaming | row_records | job.table)
             ),
@@ -117,6 +120,7 @@ class Sequencer(wiring.Component):
         with m.Else():
             m.d.comb += self.source.payload.count.eq(job.words)
 
+        more_reads = Signal(range(ROUNDS + 1))  # passes over the source behind the one that is asked for
         refused = Signal()
         ready_to_normalise = Signal()
         m.d.comb += self.open.eq(~job.layernorm | ready_to_normalise)
@@ -136,6 +140,8 @@ class Sequencer(wiring.Component):
             with m.State("CHECK"):
                 m.d.comb += [self.start.eq(~illegal), refused.eq(illegal)]
                 m.d.sync += self.scale.eq(job.layernorm & ~illegal)
+                if config.hard_attention:
+                    m.d.sync += more_reads.eq(Mux(job.hard, ROUNDS, 0))
                 m.next = "READ_SOURCE"
                 with m.If(illegal):
                     m.next = "FETCH"
@@ -146,6 +152,9 @@ class Sequencer(wiring.Component):
                     m.next = "WORK"
                     with m.If(job.layernorm | job.quantize):
                         m.next = "READ_PARAMS"
+                    with m.Elif(more_reads != 0):
+                        m.d.sync += more_reads.eq(more_reads - 1)
+                        m.next = "READ_SOURCE"
             with m.State("READ_PARAMS"):
                 m.d.comb += self.params.valid.eq(1)
                 with m.If(self.params.ready):

@@ -29,15 +29,15 @@ class VectorEngine(wiring.Component):
     """Executes SOFTMAX, LAYERNORM, QUANTIZE, FACTORS, RANGES, TABLE and VECTOR_WAIT, one after another.
 
     Lane r owns row r of a panel. A word a cycle goes through the lanes, unless it completes more
-    than one line: LAYERNORM that writes int16 and int8 takes three cycles for two words. See
-    docs/architecture.md for the arithmetic.
+    than one line: LAYERNORM that writes int16 and int8 takes three cycles for two words. SOFTMAX that keeps some
+    keys only goes through its words several times. See docs/architecture.md for the arithmetic.
 
     Ports
     -----
     control : In(ControlSide)
         A post is given after the command's last write has been taken by the scratchpad. Faults:
-        ILLEGAL_COMMAND for words that are odd, none or more than 4096 and for a slot that doesn't
-        exist, before anything is done; SCRATCHPAD_RANGE. An abort resets the engine.
+        ILLEGAL_COMMAND for words that are odd, none or more than 4096, for more kept keys than words (for any
+        without `hard_attention`) and for a slot that doesn't exist, before anything is done; SCRATCHPAD_RANGE. An abort resets the engine.
     source, params : Out(read_port)
     write : Out(stream of bank_write)
     statistics_read, factor_write, range_write : Out
@@ -180,6 +180,7 @@ class VectorEngine(wiring.Component):
                 activity.line_leaves.eq(packer.o.valid & packer.o.ready),
                 activity.scale.eq(sequencer.scale),
                 activity.scaled.eq(row_scale.done),
+                activity.choosing.eq(lanes.choosing),
                 activity.entry.eq(table_loader.exp2.enable | table_loader.segments.enable),
                 activity.refused.eq(Cat(port.valid & ~port.ready for port in ports).any()),
                 self.state.eq(activity.state),

@@ -1,5 +1,6 @@
 """Random quantised layers and models for tests: every parameter in its range, with duplicates where they may be."""
 
+import random
 from dataclasses import replace
 
 import numpy as np
@@ -7,7 +8,14 @@ import numpy as np
 from bertha.golden.layer import QuantizedLayer, QuantizedLinear, QuantizedNorm
 from bertha.golden.model import QuantizedModel
 
-__all__ = ["chained", "packed_ranges", "random_inputs", "random_layer", "random_model"]
+__all__ = [
+    "chained",
+    "packed_ranges",
+    "random_hard_attention",
+    "random_inputs",
+    "random_layer",
+    "random_model",
+]
 
 
 def random_layer(
@@ -20,11 +28,13 @@ def random_layer(
     duplicates=(3, 3, 3, 3),
     wide=(False,) * 4,
     value_wide=False,
+    attention_keys=0,
+    attention_renormalised=True,
 ):
     """A layer of the given shape; `duplicates` of the projections, `output`, `intermediate` and `down`.
 
     `wide`: which of these have a wide operand, which takes no duplicates. `value_wide`: V is wide in P·V; some of its
-    values then saturate, and most need both planes.
+    values then saturate, and most need both planes. `attention_keys`, `attention_renormalised`: `QuantizedLayer`'s.
     """
     rng = np.random.default_rng(seed)
     width = heads * head_dim
@@ -101,7 +111,17 @@ def random_layer(
         input_scale=1.0,
         middle_scale=1.0,
         output_scale=1.0,
+        attention_keys=attention_keys,
+        attention_renormalised=attention_renormalised,
     )
+
+
+def random_hard_attention(chance):
+    """Parameters of a layer's hard attention, of half of them: often some keys of a few."""
+    if chance.random() < 0.5:
+        return {}
+    keys = chance.choice([1, chance.randint(1, 7), chance.randint(2, 40)])
+    return {"attention_keys": keys, "attention_renormalised": chance.random() < 0.6}
 
 
 def chained(layers, *, embedding_norm=True):
@@ -130,9 +150,10 @@ def random_model(chance, *, layers=None, embedding_norm=None):
     for _ in range(layers or chance.randint(1, 3)):
         wide = [chance.random() < 0.25 for _ in range(4)]
         value_wide = chance.random() < 0.4
+        seed = chance.getrandbits(32)
         found.append(
             random_layer(
-                seed=chance.getrandbits(32),
+                seed=seed,
                 heads=chance.randint(1, 3),
                 head_dim=2 * chance.randint(1, 9),
                 ffn=chance.randint(1, 60),
@@ -140,6 +161,7 @@ def random_model(chance, *, layers=None, embedding_norm=None):
                 duplicates=[chance.randint(0, 7) for _ in range(4)],
                 wide=wide,
                 value_wide=value_wide,
+                **random_hard_attention(random.Random(seed)),
             )
         )
     return chained(found, embedding_norm=chance.random() < 0.7 if embedding_norm is None else embedding_norm)

@@ -296,6 +296,8 @@ def _vector_rule(d):
     values = []
     if opcode in WORDS:
         values += [{"words": 0}, {"words": fields["words"] + 1}, {"words": 2 * d.integer(2049, 32767)}]
+    if opcode == Opcode.SOFTMAX:
+        values.append({"kept": d.integer(fields["words"] * d.config.hard_attention + 1, 8191)})
     if "slot" in fields:
         values.append({"slot": d.integer(d.config.row_slots, 255)})
     return d.change(number, **d.one_of(values)), _at(FaultReason.ILLEGAL_COMMAND, opcode, number)

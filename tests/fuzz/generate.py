@@ -580,7 +580,13 @@ class _Draw:
             target, _ = self._place(words // 2)
             command = Command(
                 opcode=Opcode.SOFTMAX,
-                fields={"src_addr": source, "slot": slot, "dst8_addr": target, "words": words},
+                fields={
+                    "src_addr": source,
+                    "slot": slot,
+                    "dst8_addr": target,
+                    "words": words,
+                    **self._hard(words),
+                },
                 name="softmax",
             )
             if self._disjoint(command):
@@ -588,6 +594,12 @@ class _Draw:
                 self._factors.add(slot)
                 return True
         return False
+
+    def _hard(self, words):
+        """Fields of a softmax that keeps some keys, or none."""
+        if not self._config.hard_attention or self._chance(0.5):
+            return {}
+        return {"kept": self._one_of(1, words, self._integer(1, words)), "whole_sum": self._integer(0, 1)}
 
     def _normalise(self):
         panel = self._panel(Statistics.MOMENTS)

@@ -104,7 +104,8 @@ class _Timing:
                 passes = 1 + (fields["wide"] != Wide.NONE)
                 total += fields["count"] * (2 * passes * max(fields["k"], config.array_n) + 20)
             elif opcode in (Opcode.SOFTMAX, Opcode.LAYERNORM, Opcode.QUANTIZE):
-                total += 8 * min(fields["words"], 4096)
+                passes = 6 if fields.get("kept") else 1
+                total += 8 * passes * min(fields["words"], 4096)
             elif opcode == Opcode.TABLE:
                 total += 1000
         return total

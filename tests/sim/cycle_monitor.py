@@ -10,6 +10,7 @@ import numpy as np
 
 from bertha.rtl.counters.classes import CycleClass, semaphore_class
 from bertha.rtl.isa import EXP2_ENTRIES, SEGMENTS, Engine, Opcode, Table, Wide, decode
+from bertha.rtl.vector.threshold import ROUNDS, WAIT_CYCLES
 
 __all__ = ["Account", "account"]
 
@@ -263,7 +264,7 @@ def _vector(signals, commands, config, last):
     """As `_load`, of the vector engine."""
     sources = iter(
         [
-            _source_lines(opcode, fields, config)
+            (_source_lines(opcode, fields, config), ROUNDS if fields.get("kept") else 0)
             for opcode, fields in commands
             if opcode.engine == Engine.VECTOR and opcode != Opcode.VECTOR_WAIT
         ]
@@ -273,6 +274,9 @@ def _vector(signals, commands, config, last):
     )
     refused = signals.refused("vector.source", "vector.params", "vector.write")
     busy = begun = scaling = False
+    rounds = counted = choosing = (
+        0  # passes over scores to be counted, words of this one, cycles until the next one
+    )
     owed = here = expected = 0  # source lines that are still to be taken, and those of them that wait
     rows = []
     for t in range(last):
@@ -283,6 +287,7 @@ def _vector(signals, commands, config, last):
             works = (
                 takes
                 or scaling
+                or choosing
                 or signals["vector.scale"][t]
                 or signals["vector.exp2"][t]
                 or signals["vector.segments"][t]
@@ -298,6 +303,10 @@ def _vector(signals, commands, config, last):
         begun = begun or takes
         scaling = (scaling or signals["vector.scale"][t]) and not signals["vector.scaled"][t]
         owed -= takes
+        choosing = max(0, choosing - 1)
+        counted += takes
+        if rounds and counted == expected:
+            rounds, counted, choosing = rounds - 1, 0, WAIT_CYCLES
         here += signals["vector.source.line"][t] - takes
         if asked[t]:
             owed += expected
@@ -306,7 +315,8 @@ def _vector(signals, commands, config, last):
             assert not owed and not scaling
             busy = False
         if accepted[t]:
-            busy, begun, expected = True, False, next(sources)
+            busy, begun, counted = True, False, 0
+            expected, rounds = next(sources)
     assert not (busy or owed or here)
     return rows
 

@@ -26,7 +26,7 @@ from bertha.quantize.model import quantize_model
 from bertha.quantize.quantizer import Settings
 from bertha.quantize.recipes import RECIPES
 from bertha.rtl.config import Config, preset
-from tests.compiler.layers import packed_ranges, random_model
+from tests.compiler.layers import packed_ranges, random_hard_attention, random_model
 from tests.models.checkpoints import CLASSES, tiny_model, write_model
 from tests.sim.chip import chip, equal
 
@@ -90,6 +90,9 @@ def draw(seed, number) -> Draw:
     if chance.random() < FROM_CHECKPOINT:
         origin, recipe = chance.choice(list(CLASSES)), chance.choice(RECIPES)
         model = checkpoint(origin, recipe, chance.choice(ACTIVATIONS), chance.choice([1, 2, 4]))
+        hard = random.Random(f"hard attention {seed} {number}")
+        layers = (replace(layer, **random_hard_attention(hard)) for layer in model.layers)
+        model = replace(model, layers=tuple(layers))
     else:
         model = random_model(chance)
     masked = chance.random() < 0.3
@@ -111,6 +114,7 @@ def draw(seed, number) -> Draw:
             "static" if static else "data",
             "key mask" if masked else "no key mask",
             "wide V" if any(layer.value_wide for layer in model.layers) else "int8 V",
+            *{"hard attention" for layer in model.layers if 0 < layer.attention_keys < tokens},
         ),
         config=CONFIGS[name],
         model=model,

@@ -21,7 +21,7 @@ def test_draws_are_of_all_kinds():
     """Among not too many draws is nearly everything that there is; the same seed gives the same draws."""
     seen = {what for number in range(DRAWS) for what in draw(SEED, number).what}
     assert {"tiny4", "small4", "edge8", "edge16", "random integers", "static", "data", "key mask"} <= seen
-    assert {"sentences", "ranges", "wide V", "int8 V"} <= seen
+    assert {"sentences", "ranges", "wide V", "int8 V", "hard attention"} <= seen
     assert len(seen & set(CLASSES)) >= 3
     first, again = (draw(SEED, 3) for _ in range(2))
     assert first.what == again.what

@@ -16,6 +16,7 @@ struct Parameters {
     uint32_t scratchpad_latency, reader_depth;
     uint32_t softmax_stages, normalise_stages, gamma_stage, requantise_stages;
     uint32_t softmax_scale_cycles, layernorm_scale_cycles;
+    uint32_t threshold_rounds, threshold_wait;
     uint32_t exp2_entries, segments;
     uint32_t block_ram_depth;
 };
@@ -46,7 +47,7 @@ struct Command {
     int64_t wait1_each, post0_each, post1_each;
     int64_t a_addr, b_addr, c_addr, residue_addr, residual_addr, param_addr;
     int64_t a_stride, b_stride, c_stride, residue_stride, residual_stride, param_stride, low_offset;
-    int64_t words, src_addr, dst16_addr, dst8_addr, write16, write8, table;
+    int64_t words, src_addr, dst16_addr, dst8_addr, write16, write8, table, kept;
     int64_t flagged;
     int64_t mark;  // of a GEMM: 1 + the number of the snapshot that is taken when the array has worked through it, or 0
 
@@ -81,7 +82,7 @@ enum Activity : unsigned {
     WORKING,     // a beat, word pair or word moved
     FILLING,     // a command is on its way through the engine's pipeline
     DRAINING,    // GEMM: a tile waits for the drain of the one before
-    SCALING,     // VECTOR: the row's 1/sum or 1/deviation
+    SCALING,     // VECTOR: the row's 1/sum or 1/deviation, or a digit of its threshold
     SCRATCHPAD,  // lines that were asked of the scratchpad aren't there, or aren't taken
     DRAM,        // beats or responses haven't come, or aren't taken
     COMMAND,     // the next command hasn't come

@@ -78,7 +78,7 @@ public:
                                              : (layernorm ? m_p.normalise_stages : 0) + m_p.requantise_stages);
         bool pop_source = false, pop_record = false;
         if (streaming) {
-            const bool open = !layernorm || m_open;
+            const bool open = layernorm ? m_open : m_closed == 0, counting = m_rounds != 0;
             const bool finished = m_stages >> (stages - 1) & 1;
             const bool wants_record = layernorm ? m_stages >> m_p.gamma_stage & 1 : quantize && (m_stages & 1);
             const bool starved = wants_record && !m_records.records.valid();
@@ -86,11 +86,17 @@ public:
             pop_source = source.lines.valid() && open && advance;
             pop_record = wants_record && advance;
             if (finished && !starved && m_results.ready()) m_results.push(clock, 0);
-            if (advance) m_stages = (m_stages << 1 | pop_source) & ((1u << stages) - 1);
+            if (advance) m_stages = (m_stages << 1 | (pop_source && !counting)) & ((1u << stages) - 1);
             if (pop_source) stands = WORKING;
             else if (!open) stands = SCALING;
-            else if (starved || (advance && m_asked && m_entered < c.words)) stands = SCRATCHPAD;
+            else if (starved || (advance && m_asked && (counting || m_entered < c.words))) stands = SCRATCHPAD;
             m_entered += pop_source;
+            if (m_closed) --m_closed;
+            if (counting && m_entered == c.words) {  // a round is over: the row's words come once more
+                m_entered = 0;
+                m_closed = m_p.threshold_wait;
+                --m_rounds;
+            }
         } else if (table) {
             const bool loading = m_table_left != 0;
             m_table_done = loading && m_entry == (c.table ? m_p.segments : m_p.exp2_entries) - 1 ? 2 : m_table_done;
@@ -138,6 +144,8 @@ public:
                 m_open = m_asked = false;
                 m_packed = m_entered = m_entry = 0;
                 m_next_flagged = 0;
+                m_rounds = m_more_reads = c.kept ? m_p.threshold_rounds : 0;
+                m_closed = 0;
                 m_scale = layernorm;
                 m_state = READ_SOURCE;
                 break;
@@ -145,6 +153,10 @@ public:
                 if (!source.ranges.ready()) break;
                 source.ranges.push(clock, {static_cast<uint32_t>(c.src_addr), source_lines(c)});
                 m_asked = true;
+                if (m_more_reads) {
+                    --m_more_reads;
+                    break;
+                }
                 m_state = layernorm || quantize ? READ_PARAMS : WORK;
                 break;
             case READ_PARAMS:
@@ -208,6 +220,7 @@ private:
     int32_t m_next_flagged = 0;
     uint32_t m_number = 0, m_left = 0, m_packed = 0, m_entered = 0, m_stages = 0, m_written_lines = 0;
     uint32_t m_offset[3] = {};
+    uint32_t m_rounds = 0, m_more_reads = 0, m_closed = 0;  // of a search for a threshold
     uint32_t m_scale_left = 0, m_table_left = 0, m_entry = 0, m_rows_done = 0, m_table_done = 0;
     bool m_half8 = false, m_half_residue = false, m_open = false, m_asked = false, m_second = false;
     bool m_scale = false, m_scale_running = false;

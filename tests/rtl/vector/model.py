@@ -53,7 +53,7 @@ def softmax_factor(total):
     return ((1 << 35) - 1) // (total << e), 35 - e
 
 
-def softmax(panel, maxima, table):
+def softmax(panel, maxima, table, kept=0, whole_sum=0):
     """Probabilities (a panel) and the factors of the lanes."""
     out = []
     for word in panel:
@@ -62,7 +62,15 @@ def softmax(panel, maxima, table):
             i, f = divmod((m - x) % 65536, 64)
             values.append(0 if x == -32768 else min(255, rhu(table[f], 8 + i)))
         out.append(values)
-    return out, [softmax_factor(sum(word[lane] for word in out)) for lane in range(len(maxima))]
+    sums = [sum(word[lane] for word in out) for lane in range(len(maxima))]
+    if kept:
+        for lane, m in enumerate(maxima):
+            seen = [k for k, word in enumerate(panel) if word[lane] != -32768]
+            seen.sort(key=lambda k: ((m - panel[k][lane]) % 65536, k))
+            for k in seen[kept:]:
+                sums[lane] -= 0 if whole_sum else out[k][lane]
+                out[k][lane] = 0
+    return out, [softmax_factor(total) for total in sums]
 
 
 def row_scale(n, total, squares, epsilon):

@@ -70,15 +70,24 @@ class Scenario:
         self.bench.command(Opcode.RANGES, slot=slot, src_addr=src, **fields)
         self.expected_ranges[slot] = ranges
 
-    def softmax(self, panel, *, maxima=None, **fields):
+    def softmax(self, panel, *, maxima=None, kept=0, whole_sum=0, **fields):
         """SOFTMAX of a panel of scores."""
         slot = self._next_slot()
         maxima = maxima or [max(word[lane] for word in panel) for lane in range(self.lanes)]
         self.bench.statistics[slot] = [(m, 0) for m in maxima]
         src = self.bench.allocate(model.panel16(panel))
         dst = self.bench.allocate(len(panel) // 2)
-        self.bench.command(Opcode.SOFTMAX, words=len(panel), slot=slot, src_addr=src, dst8_addr=dst, **fields)
-        words, factors = model.softmax(panel, maxima, self.table)
+        self.bench.command(
+            Opcode.SOFTMAX,
+            words=len(panel),
+            slot=slot,
+            src_addr=src,
+            dst8_addr=dst,
+            kept=kept,
+            whole_sum=whole_sum,
+            **fields,
+        )
+        words, factors = model.softmax(panel, maxima, self.table, kept, whole_sum)
         self._expect(dst, model.pack8(words, self.lanes))
         self.expected_factors[slot] = factors
 
