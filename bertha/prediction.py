@@ -3,6 +3,7 @@
 import functools
 from dataclasses import dataclass, replace
 
+from bertha.compiler.ablations import Ablations
 from bertha.compiler.compile import compile_model
 from bertha.compiler.packing import pack_sentences
 from bertha.compiler.placeholder import operand_plan, placeholder_model
@@ -33,12 +34,14 @@ class Workload:
     sentences : tuple of int
         Tokens of the sentences that a run holds, one after another; the program then leaves out of attention what none
         of them needs. Empty: a program for all packings.
+    ablations : Ablations
     """
 
     model: str
     tokens: int = 128
     recipe: str = "w8a8-split"
     sentences: tuple = ()
+    ablations: Ablations = Ablations()
 
 
 def compile_workload(workload, config, *, to_run=False) -> tuple[Program, int]:
@@ -67,6 +70,7 @@ def compile_workload(workload, config, *, to_run=False) -> tuple[Program, int]:
             ranges=_ranges(workload),
             name=str(workload.model),
             to_run=to_run,
+            ablations=workload.ablations,
         )
     except ValueError as error:
         raise UserError(str(error)) from None

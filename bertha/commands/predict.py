@@ -8,6 +8,7 @@ from rich.table import Table
 
 from bertha.arguments import integer, integers, number
 from bertha.commands.sim import table_console
+from bertha.compiler.ablations import parse_ablations
 from bertha.compiler.placeholder import RECIPES
 from bertha.errors import UserError
 from bertha.rtl.config import PRESETS, Config, preset
@@ -40,6 +41,11 @@ def add_arguments(parser) -> None:
         type=integers,
         help="tokens of the sentences in a run, such as 20,40,60: a program for this packing (default: for all)",
     )
+    parser.add_argument(
+        "--ablate",
+        metavar="NAME=VALUE+...",
+        help="what is done apart from the drain, such as gelu=pass+moments=dram (docs/characterisation.md)",
+    )
     parser.add_argument("--latency", type=integer, default=100, help="of the memory in cycles (default: 100)")
     parser.add_argument(
         "--bandwidth",
@@ -68,6 +74,7 @@ def run(options) -> int:
             tokens=128 if options.tokens is None else options.tokens,
             recipe=recipe,
             sentences=options.sentences or (),
+            ablations=parse_ablations(options.ablate or ""),
         )
         bandwidth = options.bandwidth or default_timing(config).bandwidth
         prediction = predict_workload(workload, config, Timing(memory=options.latency, bandwidth=bandwidth))
@@ -84,7 +91,7 @@ def _of_artifact(options):
     from bertha.compiler.predict import Timing, default_timing, predict
     from bertha.runtime.artifact import load_artifact
 
-    for name in ("preset", "tokens", "recipe", "sentences"):
+    for name in ("preset", "tokens", "recipe", "sentences", "ablate"):
         if getattr(options, name) is not None:
             raise UserError(f"--{name} is chosen when a model is compiled: leave it out for {options.model}")
     if options.changes:
