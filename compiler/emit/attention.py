@@ -10,7 +10,6 @@ Vᵀ of a block follows its Q and K.
 
 from itertools import groupby
 
-from bertha.compiler.emit.passes import add_statistics
 from bertha.compiler.emit.start import emit_start
 from bertha.compiler.hazards.accesses import RECORD_LINES
 from bertha.compiler.layout.model import IDENTITY
@@ -293,25 +292,25 @@ class _Attention:
         if e.ablations.maximum == "drain":
             return
         for rows, keys in self._groups(block):
-
-            def of_tile(number, keys=keys):
-                panel = keys.start + number
-                fields = {"ranges": 1, "first_key": panel * e.n, "key_step": e.n}
+            for number, panel in enumerate(keys):
+                line = self._score_line(place, rows.start - block.start) + number * e.n
+                mask = {}
                 if e.model.mask_lines:
-                    line = e.plan.line("mask") + RECORD_LINES * panel
-                    fields |= {"params": 1, "param_addr": line, "param_stride": RECORD_LINES}
-                return fields
-
-            for panel in rows:
-                add_statistics(
-                    e,
+                    mask = {"params": 1, "param_addr": e.plan.line("mask") + RECORD_LINES * panel}
+                e.add(
+                    Opcode.GEMM,
                     f"softmax.head{head}.maximum",
-                    e.passes.zeros,
-                    self._score_line(place, panel - block.start),
-                    len(keys) * e.n,
-                    kind=Statistics.MAX,
-                    slot=e.slot(panel, block, place),
-                    of_tile=of_tile,
+                    **e.passes.statistics(
+                        line, Statistics.MAX, first=number == 0, slot=e.slot(rows.start, block, place)
+                    ),
+                    residual_stride=self.score_lines,
+                    c_stride=self.score_lines,
+                    slot_step=1,
+                    count=len(rows),
+                    columns=e.n,
+                    ranges=1,
+                    first_key=panel * e.n,
+                    **mask,
                 )
 
     def _softmax(self, head, block, place):

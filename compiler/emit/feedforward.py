@@ -13,7 +13,6 @@ import itertools
 
 from bertha.compiler.emit.estimate import vector_cycles
 from bertha.compiler.emit.lag import Lag
-from bertha.compiler.emit.passes import add_statistics
 from bertha.compiler.hazards.accesses import RECORD_LINES, norm_lines
 from bertha.compiler.layout.image import REQUANTISE_SHIFT
 from bertha.compiler.plan.buffers import HIDDEN_TILES, PASS_SETS
@@ -111,7 +110,8 @@ class _Block:
         for number in range(alone):
             tiles(number == 0, e.weights.take(), 0, rows)
             e.weights.release()
-        if together == 1:
+        in_drain = e.ablations.residual == e.ablations.moments == "drain"
+        if together == 1 and in_drain:
             tiles(alone == 0, e.weights.take(), 0, rows)
             for row in range(rows):
                 self._put_off_norm(norm, row)
@@ -121,9 +121,9 @@ class _Block:
                 for number, taken in enumerate(held):
                     tiles(alone + number == 0, taken, row, 1)
                 self._put_off_norm(norm, row)
+        self.lag.flush()  # before the next weights' loads, which may keep the dispatcher waiting
         for _ in range(together):
             e.weights.release()
-        self.lag.flush()
 
     def _in_two_passes(self, operation, where, columns, count, product, fields):
         """A GEMM whose int16 results go as planes to a buffer, maybe to DRAM and back, and then through the epilogue's `fields`.
@@ -159,7 +159,7 @@ class _Block:
 
         def emit():
             if moments != "drain":
-                add_statistics(e, name, e.passes.zeros, line, lines, kind=Statistics.MOMENTS, slot=row)
+                e.passes.add_moments(name, line, lines, row)
             norm(row)
 
         self.lag.after(complete + _LAG[moments], emit)

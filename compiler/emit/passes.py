@@ -7,46 +7,64 @@ at most, so only results that nearly saturate could differ from those of the dra
 word, that of the statistics one. Tiles have an even number of columns.
 """
 
-from bertha.rtl.isa import Opcode, Wide
+from bertha.rtl.isa import Opcode, Statistics, Wide
 
-__all__ = ["Passes", "add_statistics"]
+__all__ = ["Passes", "add_moments"]
 
 
-def add_statistics(emitter, operation, zeros, line, words, *, kind, slot, of_tile=None) -> None:
-    """Gather the statistics of a row panel of int16 words from `line` on, which is written back as it was.
+def statistics_fields(zeros, line, kind, *, first, slot) -> dict:
+    """Fields of a GEMM that gathers the statistics of tiles of int16 words from `line` on, and writes them back as they were.
 
     Parameters
     ----------
     zeros : int
         A line of zeros.
     kind : Statistics
-    of_tile : function of int, optional
-        More fields of the command whose first tile has this number.
+    first : bool
+        Start anew.
+    """
+    return {
+        "a_addr": zeros,
+        "b_addr": zeros,
+        "k": 2,
+        "out16": 1,
+        "residual": 1,
+        "residual_addr": line,
+        "c_addr": line,
+        "statistics": kind,
+        "statistics_init": first,
+        "slot": slot,
+    }
+
+
+def add_moments(emitter, operation, zeros, line, words, *, slot, last_first=False) -> None:
+    """Gather the moments of a row panel of int16 words from `line` on.
+
+    Parameters
+    ----------
+    zeros : int
+        A line of zeros.
+    last_first : bool
+        Start with the last tile. Where GEMM after GEMM wrote the tiles, what was written last is then waited for once, and
+        not each of the others.
     """
     n = emitter.n
     tiles, left = divmod(words, n)
-    for first, count, columns in ((0, 1, min(n, words)), (1, tiles - 1, n), (tiles, 1, left)):
+    parts = [(0, 1, min(n, words)), (1, tiles - 1, n), (tiles, 1, left)]
+    if last_first:
+        parts = [(tiles, 1, left), (0, tiles, n)] if left else [(tiles - 1, 1, n), (0, tiles - 1, n)]
+    start = parts[0][0]
+    for first, count, columns in parts:
         if count < 1 or columns < 1 or first * n >= words:
             continue
-        place = line + first * n
         emitter.add(
             Opcode.GEMM,
             operation,
-            a_addr=zeros,
-            b_addr=zeros,
-            k=2,
             count=count,
             columns=columns,
-            out16=1,
-            residual=1,
-            residual_addr=place,
             residual_stride=n,
-            c_addr=place,
             c_stride=n,
-            statistics=kind,
-            statistics_init=first == 0,
-            slot=slot,
-            **(of_tile(first) if of_tile else {}),
+            **statistics_fields(zeros, line + first * n, Statistics.MOMENTS, first=first == start, slot=slot),
         )
 
 
@@ -67,9 +85,16 @@ class Passes:
         if self.e.ablations.needs_constants:
             self.e.load_region("pass.constants", self.e.model.constants, "constants")
 
+    def statistics(self, line, kind, *, first, slot) -> dict:
+        """See `statistics_fields`."""
+        return statistics_fields(self._zeros, line, kind, first=first, slot=slot)
+
+    def add_moments(self, operation, line, words, slot) -> None:
+        """See `add_moments`."""
+        add_moments(self.e, operation, self._zeros, line, words, slot=slot, last_first=True)
+
     @property
-    def zeros(self) -> int:
-        """A line of zeros."""
+    def _zeros(self):
         return self.e.plan.line("constants")
 
     @property

@@ -12,10 +12,10 @@ and quantises them (`bertha.compiler.layout.model.Source`).
 import math
 
 from bertha.compiler.emit.estimate import vector_cycles
-from bertha.compiler.emit.passes import add_statistics
+from bertha.compiler.emit.passes import add_moments
 from bertha.compiler.layout.model import Source
 from bertha.compiler.plan.buffers import EMBEDDING_PANELS, start_panels
-from bertha.rtl.isa import Opcode, Statistics
+from bertha.rtl.isa import Opcode
 
 __all__ = ["emit_start"]
 
@@ -241,15 +241,8 @@ class _Start:
         e = self.e
         if e.model.source != Source.EMBEDDINGS:
             return
-        add_statistics(
-            e,
-            "embedding_moments",
-            e.plan.line("zeros"),
-            self._stream_line(row),
-            e.layer.hidden,
-            kind=Statistics.MOMENTS,
-            slot=self._slot(row),
-        )
+        line = self._stream_line(row)
+        add_moments(e, "embedding_moments", e.plan.line("zeros"), line, e.layer.hidden, slot=self._slot(row))
 
     def _pass(self, row):
         """LAYERNORM, or QUANTIZE, of a row panel."""

@@ -81,7 +81,7 @@ def test_each_has_the_same_bytes(known, ablations):
 def test_division_before_the_product(monkeypatch):
     """P of 7 bits: other bytes than with deferred division, those of an integer model that has it so."""
     seen = set()
-    for seed in (WIDE_SEED, 4):
+    for seed in (3, 4):
         model, *inputs = case(seed)
         plain = integer_model.run_model(model, *inputs)["output16"]
         monkeypatch.setattr(integer_model, "_attend", divided_early)
