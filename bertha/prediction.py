@@ -3,6 +3,7 @@
 import functools
 from dataclasses import dataclass, replace
 
+from bertha.compiler.ablations import Ablations
 from bertha.compiler.compile import compile_model
 from bertha.compiler.packing import pack_sentences
 from bertha.compiler.placeholder import operand_plan, placeholder_model
@@ -36,6 +37,7 @@ class Workload:
         of them needs. Empty: a program for all packings.
     hard_attention : str or None
         Keys that tokens attend to, see `bertha.models.hard_attention.parse_hard_attention`; by default all.
+    ablations : Ablations
     """
 
     model: str
@@ -43,6 +45,7 @@ class Workload:
     recipe: str = "w8a8-split"
     sentences: tuple = ()
     hard_attention: str | None = None
+    ablations: Ablations = Ablations()
 
 
 def compile_workload(workload, config, *, to_run=False) -> tuple[Program, int]:
@@ -76,6 +79,7 @@ def compile_workload(workload, config, *, to_run=False) -> tuple[Program, int]:
             ranges=_ranges(workload),
             name=str(workload.model),
             to_run=to_run,
+            ablations=workload.ablations,
         )
     except ValueError as error:
         raise UserError(str(error)) from None

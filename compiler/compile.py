@@ -1,5 +1,6 @@
 """Compiles quantised models, and single encoder layers."""
 
+from bertha.compiler.ablations import Ablations
 from bertha.compiler.check.check import check
 from bertha.compiler.emit.attention import emit_attention
 from bertha.compiler.emit.emitter import Emitter
@@ -7,6 +8,7 @@ from bertha.compiler.emit.feedforward import emit_feedforward
 from bertha.compiler.layout.image import Image
 from bertha.compiler.layout.model import ModelLayout, Source
 from bertha.compiler.layout.panels import panel_count
+from bertha.compiler.plan.buffers import HIDDEN_TILES
 from bertha.compiler.plan.plan import make_plan
 from bertha.compiler.program import Program, check_ranges
 from bertha.compiler.synchronise.synchronise import synchronise
@@ -17,7 +19,16 @@ __all__ = ["compile_layer", "compile_model"]
 
 
 def compile_model(
-    model, config, *, tokens, ranges=None, key_mask=False, base=0, name="the model", to_run=True
+    model,
+    config,
+    *,
+    tokens,
+    ranges=None,
+    key_mask=False,
+    base=0,
+    name="the model",
+    to_run=True,
+    ablations=None,
 ) -> Program:
     """One program of a whole model: from the int16 sums of embeddings to the last layer's int16 output.
 
@@ -40,6 +51,8 @@ def compile_model(
         What error messages call the model.
     to_run : bool
         False for a program whose cycles alone are wanted: it is neither given its weights nor checked.
+    ablations : Ablations, optional
+        What is done apart from the drain, to measure it.
 
     Raises
     ------
@@ -65,11 +78,21 @@ def compile_model(
         model=name,
         title=name,
         to_run=to_run,
+        ablations=ablations,
     )
 
 
 def compile_layer(
-    layer, config, *, seq, ranges=None, key_mask=False, name="layer0", base=0, model="the layer"
+    layer,
+    config,
+    *,
+    seq,
+    ranges=None,
+    key_mask=False,
+    name="layer0",
+    base=0,
+    model="the layer",
+    ablations=None,
 ) -> Program:
     """The program and DRAM image of one encoder layer, which takes int16 input and the int8 operand made of it.
 
@@ -97,12 +120,27 @@ def compile_layer(
         names=[name],
         model=model,
         title=name,
+        ablations=ablations,
     )
 
 
 def _compile(
-    layers, config, *, seq, source, names, model, title, base, ranges, key_mask, first_norm=None, to_run=True
+    layers,
+    config,
+    *,
+    seq,
+    source,
+    names,
+    model,
+    title,
+    base,
+    ranges,
+    key_mask,
+    first_norm=None,
+    to_run=True,
+    ablations=None,
 ):
+    ablations = ablations or Ablations()
     if seq < 1:
         raise ValueError(f"seq must be at least 1 token, not {seq}")
     if ranges is not None:
@@ -114,7 +152,14 @@ def _compile(
             )
     image = Image(config, base, contents=to_run)
     layout = ModelLayout(
-        layers, config, seq=seq, image=image, source=source, first_norm=first_norm, key_mask=key_mask
+        layers,
+        config,
+        seq=seq,
+        image=image,
+        source=source,
+        first_norm=first_norm,
+        key_mask=key_mask,
+        ablations=ablations,
     )
     presets = [preset for preset, other in PRESETS.items() if other == config]
     plan = make_plan(layout, config, name=model, preset=presets[0] if presets else "")
@@ -125,8 +170,10 @@ def _compile(
         plan,
         names,
         keys=_key_panels(ranges, seq, config.array_n),
-        scratch={use: address for use, (address, _) in scratch.items()},
+        scratch=scratch,
+        ablations=ablations,
     )
+    emitter.passes.load_constants()
     for number in range(len(layers)):
         emitter.begin(number)
         emit_attention(emitter)
@@ -162,10 +209,14 @@ def _reserve_scratch(layout, plan, config, image):
     wanted = {}
     if plan.choice.spill:
         wanted["context"] = max(layer.context.lines for layer in layout.layers)
-    if several and not plan.choice.keeps_operand or made_here and plan.choice.x_parts > 1:
+    operand_again = plan.choice.x_parts > 1 or layout.ablations.operand != "kept"
+    if several and not plan.choice.keeps_operand or made_here and operand_again:
         wanted["x8"] = max(layer.x.lines for layer in layout.layers)
     if (several or layout.source == Source.EMBEDDINGS) and not plan.choice.keeps_stream:
         wanted["x16"] = layout.layers[0].layer.hidden
+    if layout.ablations.needs_scratch:
+        largest = max(layout.layers[0].layer.hidden, layout.panels * config.array_n)
+        wanted["passes"] = 2 * max(largest, HIDDEN_TILES * config.array_n)
     return {use: (image.reserve(lines * panel_bytes), lines * panel_bytes) for use, lines in wanted.items()}
 
 

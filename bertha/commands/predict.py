@@ -8,6 +8,7 @@ from rich.table import Table
 
 from bertha.arguments import integer, integers, number
 from bertha.commands.sim import table_console
+from bertha.compiler.ablations import parse_ablations
 from bertha.compiler.placeholder import RECIPES
 from bertha.errors import UserError
 from bertha.rtl.config import PRESETS, Config, preset
@@ -45,6 +46,11 @@ def add_arguments(parser) -> None:
         metavar="K",
         help="each token attends to K keys only: a number, or layers and numbers such as 0-2:30,5:7 (default: to all)",
     )
+    parser.add_argument(
+        "--ablate",
+        metavar="NAME=VALUE+...",
+        help="what is done apart from the drain, such as gelu=pass+moments=dram (docs/characterisation.md)",
+    )
     parser.add_argument("--latency", type=integer, default=100, help="of the memory in cycles (default: 100)")
     parser.add_argument(
         "--bandwidth",
@@ -74,6 +80,7 @@ def run(options) -> int:
             recipe=recipe,
             sentences=options.sentences or (),
             hard_attention=options.hard_attention,
+            ablations=parse_ablations(options.ablate or ""),
         )
         bandwidth = options.bandwidth or default_timing(config).bandwidth
         prediction = predict_workload(workload, config, Timing(memory=options.latency, bandwidth=bandwidth))
@@ -90,7 +97,7 @@ def _of_artifact(options):
     from bertha.compiler.predict import Timing, default_timing, predict
     from bertha.runtime.artifact import load_artifact
 
-    for name in ("preset", "tokens", "recipe", "sentences", "hard_attention"):
+    for name in ("preset", "tokens", "recipe", "sentences", "hard_attention", "ablate"):
         if getattr(options, name) is not None:
             raise UserError(
                 f"--{name.replace('_', '-')} is chosen when a model is compiled: leave it out for {options.model}"

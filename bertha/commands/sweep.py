@@ -22,6 +22,7 @@ _OPTIONS = {
     "--scratchpad": ("scratchpad_bytes", "bytes of scratchpad, such as 256K,1M"),
     "--banks": ("scratchpad_banks", "banks of the scratchpad"),
     "--bus": ("axi_data_bits", "bits of the bus"),
+    "--ablate": ("ablations", "what is done apart from the drain, such as gelu=pass,gelu=pass+moments=dram"),
     "--latency": ("latency", "cycles of latency of the memory"),
     "--bandwidth": ("bandwidth", "bytes a cycle of the memory, or parts of the bus's such as 0.25x,1x"),
 }

@@ -6,6 +6,7 @@ import json
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 
+from bertha.compiler.ablations import parse_ablations
 from bertha.compiler.placeholder import RECIPES
 from bertha.errors import UserError
 from bertha.rtl.config import Config, preset
@@ -22,6 +23,7 @@ _WORKLOAD = {
     "preset": "edge16",
     "latency": 100,
     "bandwidth": None,
+    "ablations": "",
 }
 AXES = (*_WORKLOAD, *_CONFIG)
 """What can vary, by name: the workload, the preset that the others change, the memory, parameters of `Config`."""
@@ -42,6 +44,8 @@ class Point:
         Of the memory, in cycles.
     bandwidth : float, str or None
         In bytes a cycle, or as a part of the bus's such as "0.5x"; by default as runs have it.
+    ablations : str
+        See `bertha.compiler.ablations.parse_ablations`.
     """
 
     model: str = "minilm"
@@ -52,6 +56,7 @@ class Point:
     changes: dict = field(default_factory=dict)
     latency: int = 100
     bandwidth: float | str | None = None
+    ablations: str = ""
 
     @property
     def config(self) -> Config:
@@ -81,6 +86,7 @@ class Point:
         """Checks what can be seen without compiling (UserError)."""
         if self.recipe not in RECIPES:
             raise UserError(f"recipe must be one of {', '.join(RECIPES)}, not {self.recipe!r}")
+        parse_ablations(self.ablations)
         check_memory(self.latency, self.bytes_per_cycle)
 
     def as_dict(self) -> dict:
@@ -168,7 +174,7 @@ def parse_value(name, text) -> object:
         If it isn't one.
     """
     text = text.strip()
-    if text == "" or name in ("model", "recipe", "preset"):
+    if text == "" or name in ("model", "recipe", "preset", "ablations"):
         return text
     try:
         if name == "sentences":

@@ -2,6 +2,7 @@
 
 import time
 
+from bertha.compiler.ablations import parse_ablations
 from bertha.errors import ToolError, UserError
 from bertha.prediction import Workload, compile_workload, predict_workload
 
@@ -45,7 +46,11 @@ def _of_hardware(config):
 
 def _workload(point):
     return Workload(
-        model=point.model, tokens=point.tokens, recipe=point.recipe, sentences=tuple(point.sentences)
+        model=point.model,
+        tokens=point.tokens,
+        recipe=point.recipe,
+        sentences=tuple(point.sentences),
+        ablations=parse_ablations(point.ablations),
     )
 
 

@@ -12,11 +12,15 @@ from itertools import groupby
 
 from bertha.compiler.emit.start import emit_start
 from bertha.compiler.hazards.accesses import RECORD_LINES
+from bertha.compiler.layout.model import IDENTITY
 from bertha.compiler.layout.panels import even
 from bertha.compiler.plan.buffers import STAGE_SETS, value_plane_lines
 from bertha.rtl.isa import Opcode, Statistics, Table, Wide
 
-__all__ = ["emit_attention"]
+__all__ = ["NORMALISED_BITS", "emit_attention"]
+
+NORMALISED_BITS = 7
+"""Fraction bits of P that is divided by its sum before P·V: an int8 operand's."""
 
 
 def emit_attention(emitter) -> None:
@@ -57,6 +61,7 @@ class _Attention:
                     self._values(head, range(e.panels), done=done)
                 if head == 0 and block is e.plan.attention_blocks[0]:
                     self._tables()
+                self._maxima(head, block, place)
                 self._softmax(head, block, place)
                 waiting = (head, block, place)
             done = 0
@@ -81,8 +86,7 @@ class _Attention:
             return emit_start(e, self._prepare_first, self._first_head)
         e.load_tables()
         if not e.plan.choice.keeps_operand and len(e.plan.x_blocks) == 1:
-            for panel in range(e.panels):
-                e.load_operand(panel)
+            self._load_all()
         return 0
 
     def _prepare_first(self, number, taken):
@@ -110,7 +114,9 @@ class _Attention:
             unit = head * len(blocks) + number
             if len(blocks) > 1:
                 self._load_blocks(unit)
-            for buffer, _ in panels[done:]:
+            for position, (buffer, _) in enumerate(panels[done:], done):
+                if self._is_read_again(head, buffer, position in (0, len(layout.query[head]))):
+                    self._load_all()
                 self._project(head, buffer, e.weights.take(), block, unit)
                 e.weights.release()
             if waiting is not None:
@@ -118,6 +124,15 @@ class _Attention:
                 waiting = None
             if len(blocks) > 1:
                 self._values(head, block, unit)
+
+    def _is_read_again(self, head, buffer, is_first):
+        """Whether the operand is loaded before the first weight panel of a head's Q, K or V; it is there for the first head's Q."""
+        wanted = {"kept": (), "head": ("query",), "matrix": ("query", "key", "value")}
+        return is_first and (head or buffer != "query") and buffer in wanted[self.e.ablations.operand]
+
+    def _load_all(self):
+        for panel in range(self.e.panels):
+            self.e.load_operand(panel)
 
     def _load_blocks(self, unit):
         """Load the operand's block that is `unit`-th in turn, if it is the first, and the one after it."""
@@ -159,6 +174,8 @@ class _Attention:
         """Vᵀ of row panels `rows`: dimensions by tokens. Of the head's weight panels, `done` are done with."""
         before = len(self.e.layout.query[head]) + len(self.e.layout.key[head])
         for position in range(max(0, done - before), len(self.e.layout.value[head])):
+            if self._is_read_again(head, "value", position == 0):
+                self._load_all()
             self._value(head, position, self.e.weights.take(), rows, unit)
             self.e.weights.release()
 
@@ -227,6 +244,8 @@ class _Attention:
         for rows, keys in self._groups(block):
             for number, panel in enumerate(keys):
                 self._score(head, block, place, rows, panel, number)
+        if self.e.ablations.maximum == "dram":
+            self._scores_through_dram(head, block, place)
 
     def _score(self, head, block, place, rows, panel, number):
         e = self.e
@@ -234,6 +253,9 @@ class _Attention:
         mask = {}
         if e.model.mask_lines:
             mask = {"params": 1, "param_addr": e.plan.line("mask") + RECORD_LINES * panel, "uniform": 1}
+        maxima = {}
+        if e.ablations.maximum == "drain":
+            maxima = {"statistics": Statistics.MAX, "statistics_init": number == 0}
         e.add(
             Opcode.GEMM,
             f"scores.head{head}",
@@ -251,12 +273,45 @@ class _Attention:
             out16=1,
             c_addr=self._score_line(place, rows.start - block.start) + number * e.n,
             c_stride=self.score_lines,
-            statistics=Statistics.MAX,
-            statistics_init=number == 0,
             slot=e.slot(rows.start, block, place),
             slot_step=1,
+            **maxima,
             **mask,
         )
+
+    def _scores_through_dram(self, head, block, place):
+        e = self.e
+        for rows, keys in self._groups(block):
+            for panel in rows:
+                line = self._score_line(place, panel - block.start)
+                e.passes.add_round_trip(f"softmax.head{head}.maximum", line, len(keys) * e.n)
+
+    def _maxima(self, head, block, place):
+        """Row maxima of scores, where their drain doesn't find them."""
+        e = self.e
+        if e.ablations.maximum == "drain":
+            return
+        for rows, keys in self._groups(block):
+            for number, panel in enumerate(keys):
+                line = self._score_line(place, rows.start - block.start) + number * e.n
+                mask = {}
+                if e.model.mask_lines:
+                    mask = {"params": 1, "param_addr": e.plan.line("mask") + RECORD_LINES * panel}
+                e.add(
+                    Opcode.GEMM,
+                    f"softmax.head{head}.maximum",
+                    **e.passes.statistics(
+                        line, Statistics.MAX, first=number == 0, slot=e.slot(rows.start, block, place)
+                    ),
+                    residual_stride=self.score_lines,
+                    c_stride=self.score_lines,
+                    slot_step=1,
+                    count=len(rows),
+                    columns=e.n,
+                    ranges=1,
+                    first_key=panel * e.n,
+                    **mask,
+                )
 
     def _softmax(self, head, block, place):
         e = self.e
@@ -275,10 +330,41 @@ class _Attention:
                     words=self._words(keys),
                     **hard,
                 )
+                if e.ablations.probabilities == "dram":
+                    line, lines = self._probability_line(place, row), self._words(keys) // 2
+                    e.passes.add_round_trip(f"softmax.head{head}", line, lines)
+
+    def _divide(self, head, block, place):
+        """P of 8 bits without a sign becomes P divided by its sum, as 7 bits, in place."""
+        e = self.e
+        for rows, keys in self._groups(block):
+            for panel in rows:
+                line, words = self._probability_line(place, panel - block.start), self._words(keys)
+                full, left = divmod(words, e.n)
+                for first, count, columns in ((0, full, e.n), (full, 1, left)):
+                    if count and columns:
+                        e.add(
+                            Opcode.GEMM,
+                            f"softmax.head{head}.division",
+                            a_unsigned=1,
+                            a_addr=line + first * e.n // 2,
+                            a_stride=e.n // 2,
+                            b_addr=e.passes.identity,
+                            k=columns,
+                            count=count,
+                            columns=columns,
+                            row_factor=1,
+                            slot=e.slot(panel, block, place),
+                            gain=NORMALISED_BITS - (IDENTITY.bit_length() - 1),
+                            c_addr=line + first * e.n // 2,
+                            c_stride=e.n // 2,
+                        )
 
     def _context(self, head, block, place):
         """P·V, divided by the sums of P in the drain: context words, their residues or their low plane."""
         e = self.e
+        if e.ablations.division == "pass":
+            self._divide(head, block, place)
         order = e.layout.context
         if e.plan.choice.spill:
             panel_lines = e.layout.stage_lines
@@ -302,15 +388,11 @@ class _Attention:
                     work=e.work(rows, tile.columns, range(keys.start * e.n, min(keys.stop * e.n, e.seq))),
                     a_addr=self._probability_line(place, row),
                     a_stride=self.keys // 2,
-                    a_unsigned=1,
                     b_addr=e.plan.line("value") + position * self.value_lines + keys.start * e.n // 2,
                     k=self._words(keys),
                     count=len(rows),
                     columns=tile.columns,
-                    row_factor=1,
-                    slot=e.slot(rows.start, block, place),
-                    slot_step=1,
-                    gain=e.layer.context_gain[head],
+                    **self._scaled(head, e.slot(rows.start, block, place)),
                     c_addr=base + row * panel_lines + (tile.first - first) // 2,
                     c_stride=panel_lines,
                     **planes,
@@ -318,6 +400,14 @@ class _Attention:
                 )
         if e.plan.choice.spill:
             self._spill(head, block, base, panel_lines)
+
+    def _scaled(self, head, slot):
+        """Fields that say what P is, and how P·V becomes context."""
+        gain = int(self.e.layer.context_gain[head])
+        if self.e.ablations.division == "drain":
+            return {"a_unsigned": 1, "row_factor": 1, "slot": slot, "slot_step": 1, "gain": gain}
+        shift = NORMALISED_BITS - gain
+        return {"mult": 1 << max(0, -shift), "shift": max(0, shift), "uniform": 1}
 
     def _narrowing(self, order, number, tile, low, panel_lines, rows):
         """Fields that say what of a context word is written beside its int8 value."""

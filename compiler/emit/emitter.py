@@ -5,6 +5,7 @@ from collections import deque
 import numpy as np
 
 from bertha.compiler.emit.fuse import fuse_gemm
+from bertha.compiler.emit.passes import Passes
 from bertha.compiler.emit.weights import WeightStream
 from bertha.compiler.hazards.accesses import RANGE_LINES
 from bertha.compiler.layout.model import Source
@@ -26,8 +27,10 @@ class Emitter:
         First part of the operations' names, by layer.
     keys : list of range
         Key panels that each row panel meets.
-    scratch : dict of str to int
-        First byte of DRAM of "context", "x8" and "x16", where the plan has them there.
+    scratch : dict of str to (int, int)
+        First byte of DRAM, and bytes, of "context", "x8" and "x16", where the plan has them there, and of "passes", where
+        values go through DRAM.
+    ablations : Ablations
 
     Attributes
     ----------
@@ -37,11 +40,13 @@ class Emitter:
         Of that layer.
     """
 
-    def __init__(self, config, layout, plan, names, *, keys, scratch):
+    def __init__(self, config, layout, plan, names, *, keys, scratch, ablations):
         self.config, self.model, self.plan = config, layout, plan
         self.seq, self.panels = layout.seq, layout.panels
         self.n = config.array_n
-        self.keys, self.scratch = keys, scratch
+        self.keys, self.ablations = keys, ablations
+        self.scratch = {use: address for use, (address, _) in scratch.items()}
+        self.scratch_bytes = {use: size for use, (_, size) in scratch.items()}
         self.commands = []
         self.later = deque()  # loads that nothing waits for soon, as functions
         self._names = names
@@ -53,6 +58,7 @@ class Emitter:
             load=self._load_weights,
             together=plan.choice.together_lines,
         )
+        self.passes = Passes(self)
         self.begin(0)
 
     def begin(self, number) -> None:
@@ -195,9 +201,13 @@ class Emitter:
         return self.plan.line("residual") + (number % self.plan.choice.residual_sets) * size
 
     def load_norms(self) -> None:
-        """Load the norm records of both LayerNorms."""
+        """Load the norm records of both LayerNorms, and the records of passes."""
         self.load_region("attention_norm.records", self.layout.attention_norm, "attention_norm")
         self.load_region("output_norm.records", self.layout.output_norm, "output_norm")
+        if self.ablations.gelu != "drain":
+            self.load_region("gelu.records", self.layout.gelu_records, "gelu_records")
+        if self.ablations.requantisation != "drain":
+            self.load_region("hidden.records", self.layout.hidden_records, "hidden_records")
 
     def load_tables(self) -> None:
         """Load what the layer has in tables and few records."""

@@ -4,10 +4,21 @@ Every linear layer has its weight panels outside and its row panels inside, one 
 last weight panel's tiles complete one row panel each, whose LayerNorm runs under the tiles that follow. Where
 a LayerNorm takes longer than such a tile, the last few weight panels are used together, row panel by row panel,
 so that row panels aren't completed faster than the vector engine follows.
+
+Where a pass of its own stands for what the drain does (`bertha.compiler.ablations`), it comes a GEMM command later than what
+it takes, or two where that goes through DRAM.
 """
 
+import itertools
+
 from bertha.compiler.emit.estimate import vector_cycles
+from bertha.compiler.emit.lag import Lag
+from bertha.compiler.hazards.accesses import RECORD_LINES, norm_lines
+from bertha.compiler.layout.image import REQUANTISE_SHIFT
+from bertha.compiler.plan.buffers import HIDDEN_TILES, PASS_SETS
 from bertha.rtl.isa import Opcode, Statistics
+
+_LAG = {"drain": 0, "pass": 1, "dram": 2}  # GEMM commands between what a pass takes and the pass
 
 __all__ = ["emit_feedforward"]
 
@@ -29,6 +40,10 @@ class _Block:
         self.e, self.number = emitter, number
         self.block = emitter.plan.blocks[number]
         self.residual = emitter.residual_line(number)
+        self.lag = Lag()
+        self.turns = (
+            itertools.count()
+        )  # of what is on its way to a pass: it takes its copies of a buffer in turn
 
     def run(self):
         e, layout = self.e, self.e.layout
@@ -58,48 +73,96 @@ class _Block:
             panel, line = taken
             place = self.residual + row * e.layer.hidden + panel.tile.first
             start = self.block.start + row
-            e.add(
-                Opcode.GEMM,
-                operation,
-                work=e.work(range(start, start + count), panel.tile.columns * features),
-                a_addr=operand + row * order.lines,
-                a_stride=order.lines,
-                b_addr=line,
-                k=panel.k,
-                count=count,
-                columns=panel.tile.columns,
-                params=1,
-                param_addr=line + panel.records,
-                out16=1,
-                residual=1,
-                residual_addr=place,
-                residual_stride=e.layer.hidden,
-                c_addr=place,
-                c_stride=e.layer.hidden,
-                statistics=Statistics.MOMENTS,
-                statistics_init=first,
-                slot=row,
-                slot_step=1,
+            product = {
+                "work": e.work(range(start, start + count), panel.tile.columns * features),
+                "a_addr": operand + row * order.lines,
+                "a_stride": order.lines,
+                "b_addr": line,
+                "k": panel.k,
+                "params": 1,
+                "param_addr": line + panel.records,
                 **e.wide_operand(order),
-            )
+            }
+            added = {
+                "out16": 1,
+                "residual": 1,
+                "residual_addr": place,
+                "residual_stride": e.layer.hidden,
+                "c_addr": place,
+                "c_stride": e.layer.hidden,
+            }
+            if e.ablations.moments == "drain":
+                added |= {
+                    "statistics": Statistics.MOMENTS,
+                    "statistics_init": first,
+                    "slot": row,
+                    "slot_step": 1,
+                }
+            if e.ablations.residual == "drain":
+                e.add(Opcode.GEMM, operation, count=count, columns=panel.tile.columns, **product, **added)
+                self.lag.step()
+            else:
+                where = e.ablations.residual, "sums", f"{operation}.residual"
+                self._in_two_passes(operation, where, panel.tile.columns, count, product, added)
 
         together = self._together(panels, 2 if order.wide else 1)
         alone = len(panels) - together
         for number in range(alone):
             tiles(number == 0, e.weights.take(), 0, rows)
             e.weights.release()
-        if together == 1:
+        in_drain = e.ablations.residual == e.ablations.moments == "drain"
+        if together == 1 and in_drain:
             tiles(alone == 0, e.weights.take(), 0, rows)
             for row in range(rows):
-                norm(row)
+                self._put_off_norm(norm, row)
         else:
             held = [e.weights.take() for _ in range(together)]
             for row in range(rows):
                 for number, taken in enumerate(held):
                     tiles(alone + number == 0, taken, row, 1)
-                norm(row)
+                self._put_off_norm(norm, row)
+        self.lag.flush()  # before the next weights' loads, which may keep the dispatcher waiting
         for _ in range(together):
             e.weights.release()
+
+    def _in_two_passes(self, operation, where, columns, count, product, fields):
+        """A GEMM whose int16 results go as planes to a buffer, maybe to DRAM and back, and then through the epilogue's `fields`.
+
+        `where`: the ablation's value, the buffer, and the name of the pass.
+        """
+        e = self.e
+        mode, buffer, name = where
+        size = len(self.block) * e.n
+        place = e.plan.line(buffer) + next(self.turns) % PASS_SETS[mode] * size
+        e.add(
+            Opcode.GEMM, operation, count=count, columns=columns, **product, **e.passes.planes(place, columns)
+        )
+        self.lag.step()
+        if mode == "dram":
+            self._put_off_round_trip(name, place, count * columns)
+        self.lag.after(_LAG[mode], lambda: e.passes.add_element_wise(name, place, columns, count, **fields))
+
+    def _put_off_round_trip(self, name, line, lines, start=0):
+        """Lines to DRAM `start` GEMM commands later, and back one after that."""
+        store, load = self.e.passes.round_trip(name, line, lines)
+        self.lag.after(start, store)
+        self.lag.after(start + 1, load)
+
+    def _put_off_norm(self, norm, row):
+        """`norm` of a row panel, when it is complete and its moments are there."""
+        e = self.e
+        complete, moments = _LAG[e.ablations.residual], e.ablations.moments
+        line, lines = self.residual + row * e.layer.hidden, e.layer.hidden
+        name = f"{norm.__name__.strip('_')}.moments"
+        if moments == "dram":
+            self._put_off_round_trip(name, line, lines, complete)
+
+        def emit():
+            if moments != "drain":
+                e.passes.add_moments(name, line, lines, row)
+            norm(row)
+
+        self.lag.after(complete + _LAG[moments], emit)
 
     def _together(self, panels, passes):
         """Last weight panels to use together: their tiles of one row panel take as long as its LayerNorm."""
@@ -115,34 +178,99 @@ class _Block:
         return self.e.layer.ffn - self.e.layer.ffn_copies
 
     def _intermediate(self):
-        e = self.e
-        order = e.layout.hidden
-        middle_lines, hidden_lines = e.layout.middle.lines, order.lines
-        hidden = e.plan.line("hidden")
-        for _ in e.layout.intermediate:
+        """Hidden values of all row panels of the block."""
+        e, rows = self.e, len(self.block)
+        for number in range(len(e.layout.intermediate)):
             panel, line = e.weights.take()
             tile = panel.tile
             own = ((tile.features >= 0) & (tile.features < self._own_neurons())).sum()
-            low = hidden + tile.residue_first // 2
-            e.add(
-                Opcode.GEMM,
-                "intermediate",
-                work=e.work(self.block, own * e.layer.hidden),
-                a_addr=e.plan.line("middle"),
-                a_stride=middle_lines,
-                b_addr=line,
-                k=panel.k,
-                count=len(self.block),
-                columns=tile.columns,
-                params=1,
-                param_addr=line + panel.records,
-                piecewise=1,
-                c_addr=hidden + tile.first // 2,
-                c_stride=hidden_lines,
-                **e.written_beside(order, tile, low, hidden_lines, len(self.block)),
+            product = {
+                "work": e.work(self.block, own * e.layer.hidden),
+                "a_addr": e.plan.line("middle"),
+                "a_stride": e.layout.middle.lines,
+                "b_addr": line,
+                "k": panel.k,
+                "params": 1,
+                "param_addr": line + panel.records,
                 **e.wide_operand(e.layout.middle),
-            )
+            }
+            activated = {"piecewise": 1, **self._written_hidden(number, tile)}
+            if e.ablations.gelu == "drain":
+                e.add(Opcode.GEMM, "intermediate", count=rows, columns=tile.columns, **product, **activated)
+                self.lag.step()
+            else:
+                where = e.ablations.gelu, "preactivation", "intermediate.gelu"
+                records = e.plan.line("gelu_records") + number * RECORD_LINES
+                activated |= {"params": 1, "param_addr": records}
+                self._in_two_passes("intermediate", where, tile.columns, rows, product, activated)
             e.weights.release()
+            self._requantise_behind(number)
+        self.lag.flush()
+
+    def _written_hidden(self, number, tile):
+        """Fields of the GEMM that writes the hidden words of this tile, in all row panels of the block."""
+        e, order = self.e, self.e.layout.hidden
+        if e.ablations.requantisation != "drain":
+            first, words, place = self._hidden16(number)
+            return {"out16": 1, "c_addr": place + tile.first - first, "c_stride": words}
+        hidden = e.plan.line("hidden")
+        low = hidden + tile.residue_first // 2
+        return {
+            "c_addr": hidden + tile.first // 2,
+            "c_stride": order.lines,
+            **e.written_beside(order, tile, low, order.lines, len(self.block)),
+        }
+
+    def _group(self, number):
+        """Tiles that are requantised together with this one."""
+        start = number // HIDDEN_TILES * HIDDEN_TILES
+        return self.e.layout.hidden.tiles[start : start + HIDDEN_TILES]
+
+    def _hidden16(self, number):
+        """Of a tile's group: its first word, its words, and the first line of the copy that has them in 16 bits."""
+        group = self._group(number)
+        turn = number // HIDDEN_TILES % PASS_SETS[self.e.ablations.requantisation]
+        size = len(self.block) * HIDDEN_TILES * self.e.n
+        words = group[-1].first + group[-1].columns - group[0].first
+        return group[0].first, words, self.e.plan.line("hidden16") + turn * size
+
+    def _requantise_behind(self, number):
+        """Behind the last tile of a group: passes that make the hidden operand of its int16 words."""
+        e, where = self.e, self.e.ablations.requantisation
+        last = number + 1 == len(e.layout.hidden.tiles)
+        if where == "drain" or (number + 1) % HIDDEN_TILES and not last:
+            return
+        _, words, place = self._hidden16(number)
+        there = _LAG[e.ablations.gelu]
+        if where == "dram":
+            self._put_off_round_trip("intermediate.requantise", place, len(self.block) * words, there)
+
+        def emit():
+            for row in range(len(self.block)):
+                self._requantise(number, row)
+
+        self.lag.after(there + (_LAG[where] if where == "dram" else 0), emit)
+
+    def _requantise(self, number, row):
+        """A row panel's words of a tile's group: int8 and residues, or planes."""
+        e, order = self.e, self.e.layout.hidden
+        first, words, place = self._hidden16(number)
+        group, hidden = self._group(number), e.plan.line("hidden") + row * order.lines
+        flagged = [tile.first - first + word for tile in group for word in range(tile.residues)]
+        e.add(
+            Opcode.QUANTIZE,
+            "intermediate.requantise",
+            src_addr=place + row * words,
+            dst8_addr=hidden + first // 2,
+            words=words,
+            mult_shift=REQUANTISE_SHIFT,
+            param_addr=e.plan.line("hidden_records") + norm_lines(first, e.config),
+            wide=order.wide,
+            residue=bool(flagged),
+            residue_addr=hidden + group[0].residue_first // 2 if order.wide or flagged else 0,
+            residue_words=(len(flagged),),
+            flagged=flagged,
+        )
 
     def _attention_norm(self, row):
         """In place for the residual stream; the operand of the FFN."""

@@ -12,9 +12,10 @@ and quantises them (`bertha.compiler.layout.model.Source`).
 import math
 
 from bertha.compiler.emit.estimate import vector_cycles
+from bertha.compiler.emit.passes import add_moments
 from bertha.compiler.layout.model import Source
 from bertha.compiler.plan.buffers import EMBEDDING_PANELS, start_panels
-from bertha.rtl.isa import Opcode, Statistics
+from bertha.rtl.isa import Opcode
 
 __all__ = ["emit_start"]
 
@@ -237,33 +238,11 @@ class _Start:
 
     def _moments(self, row):
         """Sums and sums of squares of a row panel."""
-        e, hidden, n = self.e, self.e.layer.hidden, self.e.n
+        e = self.e
         if e.model.source != Source.EMBEDDINGS:
             return
-        tiles, left = divmod(hidden, n)
-        parts = [(0, 1, min(n, hidden)), (1, tiles - 1, n), (tiles, 1, left)]
-        for first, count, columns in parts:
-            if count < 1 or columns < 1 or first * n >= hidden:
-                continue
-            line = self._stream_line(row) + first * n
-            e.add(
-                Opcode.GEMM,
-                "embedding_moments",
-                a_addr=e.plan.line("zeros"),
-                b_addr=e.plan.line("zeros"),
-                k=2,
-                count=count,
-                columns=columns,
-                out16=1,
-                residual=1,
-                residual_addr=line,
-                residual_stride=n,
-                c_addr=line,
-                c_stride=n,
-                statistics=Statistics.MOMENTS,
-                statistics_init=first == 0,
-                slot=self._slot(row),
-            )
+        line = self._stream_line(row)
+        add_moments(e, "embedding_moments", e.plan.line("zeros"), line, e.layer.hidden, slot=self._slot(row))
 
     def _pass(self, row):
         """LAYERNORM, or QUANTIZE, of a row panel."""
@@ -286,5 +265,5 @@ class _Start:
         if e.model.source == Source.EMBEDDINGS and not e.plan.choice.keeps_stream:
             address = e.scratch["x16"] + row * e.layer.hidden * e.config.line_bytes
             e.store(f"embedding.panel{row}", address, line, e.layer.hidden)
-        if len(e.plan.x_blocks) > 1:
+        if len(e.plan.x_blocks) > 1 or e.ablations.operand != "kept":
             e.store(f"x8.panel{row}", e.operand_address(row), target, order.lines)

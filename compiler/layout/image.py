@@ -1,16 +1,25 @@
 """The DRAM image of a layer: where weights and parameters lie."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from bertha.compiler.hazards.accesses import FACTOR_LINES, RECORD_LINES
 from bertha.compiler.layout.order import expand, pass_order, tiled_order
 from bertha.compiler.layout.panels import even, pack
-from bertha.compiler.layout.records import column_records, factor_records, norm_records, piecewise_table
-from bertha.rtl.isa import MAXIMUM_WORDS
+from bertha.compiler.layout.records import (
+    column_records,
+    factor_records,
+    norm_records,
+    pack_records,
+    piecewise_table,
+)
+from bertha.rtl.isa import MAXIMUM_WORDS, NormRecord
 
-__all__ = ["Image", "LayerLayout", "Region", "WeightPanel"]
+__all__ = ["REQUANTISE_SHIFT", "Image", "LayerLayout", "Region", "WeightPanel"]
+
+REQUANTISE_SHIFT = 15
+"""Right shift of a requantisation that is a pass: the most that a column record's post_shift can be."""
 
 
 @dataclass(frozen=True)
@@ -93,6 +102,9 @@ class LayerLayout:
         By head.
     output, intermediate, down : lists of WeightPanel
     attention_norm, output_norm, piecewise, context_records : Region
+    gelu_records, hidden_records : Region or None
+        Of the passes that are GELU or the requantisation of hidden values, if they are no part of the drain: column
+        records, N a tile, and norm records, one a word.
     context_record : dict
         Line of the column records of a context tile that has flagged columns, counted from the first line of
         `context_records`, by tile number.
@@ -100,7 +112,7 @@ class LayerLayout:
         Lines of a row panel's context of one head, residues or low plane included, at most.
     """
 
-    def __init__(self, layer, config, *, image):
+    def __init__(self, layer, config, *, image, ablations):
         _check_layer(layer)
         self.layer, self._n = layer, config.array_n
         n = self._n
@@ -128,9 +140,15 @@ class LayerLayout:
             [[p for p in by_head[name] if p.tile.group == head] for head in range(layer.heads)]
             for name in ("query", "key", "value")
         )
-        self.output = self._panels(image, "output", layer.output, self.context, stream)
-        self.intermediate = self._panels(image, "intermediate", layer.intermediate, self.middle, self.hidden)
-        self.down = self._panels(image, "down", layer.down, self.hidden, stream)
+        output, intermediate, down = layer.output, layer.intermediate, layer.down
+        # Planes for a pass have all of the 16 bits that the drain's own arithmetic goes on with.
+        if ablations.residual != "drain":
+            output, down = _without_post_shift(output), _without_post_shift(down)
+        if ablations.gelu != "drain":
+            intermediate = _without_post_shift(intermediate)
+        self.output = self._panels(image, "output", output, self.context, stream)
+        self.intermediate = self._panels(image, "intermediate", intermediate, self.middle, self.hidden)
+        self.down = self._panels(image, "down", down, self.hidden, stream)
 
         self.attention_norm = image.place(norm_records(layer.attention_norm))
         self.output_norm = image.place(norm_records(layer.output_norm))
@@ -143,6 +161,11 @@ class LayerLayout:
                 for number in flagged
             )
         )
+        self.gelu_records = self.hidden_records = None
+        if ablations.gelu != "drain":
+            self.gelu_records = image.place(self._gelu_records())
+        if ablations.requantisation != "drain":
+            self.hidden_records = image.place(self._hidden_records())
 
     def head_context(self, head) -> tuple[int, int]:
         """First residue (or low) word of a head's context, and its lines in all."""
@@ -151,6 +174,30 @@ class LayerLayout:
             return tiles[0].residue_first, self.layer.head_dim
         residues = sum(even(tile.residues) for tile in tiles)
         return tiles[0].residue_first, (self.layer.head_dim + residues) // 2
+
+    def _post_shifts(self, tile):
+        """Of a tile's hidden words; 0 for padding."""
+        shifts = np.broadcast_to(self.layer.intermediate.post_shift, self.layer.ffn).astype(np.int64)
+        return np.where(tile.features >= 0, shifts[tile.features], 0)
+
+    def _gelu_records(self):
+        """Column records that leave int16 values as they are, and then do what those of `intermediate` do after GELU."""
+        return b"".join(
+            column_records(
+                self._n,
+                mult=1,
+                post_shift=self._post_shifts(tile),
+                residue=np.arange(self._n) < tile.residues,
+            )
+            for tile in self.hidden.tiles
+        )
+
+    def _hidden_records(self):
+        """Norm records that shift hidden words right by post_shift: mult = 2^(mult_shift - post_shift)."""
+        tiles = self.hidden.tiles
+        shifts = np.concatenate([self._post_shifts(tile) for tile in tiles])
+        flags = np.concatenate([np.arange(tile.columns) < tile.residues for tile in tiles])
+        return pack_records(NormRecord, len(shifts), mult=1 << REQUANTISE_SHIFT - shifts, residue=flags)
 
     def _panels(self, image, name, linear, source, result, *, factors=False):
         weight = expand(linear, source, name) if image.has_contents else None
@@ -188,6 +235,10 @@ class LayerLayout:
         else:
             records = column_records(n, residue=np.arange(n) < tile.residues, **parameters)
         return pack(rows, n).tobytes() + records
+
+
+def _without_post_shift(linear):
+    return replace(linear, post_shift=np.zeros_like(linear.post_shift))
 
 
 def _check_layer(layer):

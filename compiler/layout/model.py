@@ -2,13 +2,19 @@
 
 from enum import Enum
 
+import numpy as np
+
+from bertha.compiler.ablations import Ablations
 from bertha.compiler.hazards.accesses import RANGE_LINES, RECORD_LINES
 from bertha.compiler.layout.image import LayerLayout
-from bertha.compiler.layout.panels import panel_count
+from bertha.compiler.layout.panels import pack, panel_count
 from bertha.compiler.layout.records import exp2_table, norm_records
 from bertha.compiler.program import Operand
 
-__all__ = ["ModelLayout", "Source"]
+__all__ = ["IDENTITY", "ModelLayout", "Source"]
+
+IDENTITY = 16
+"""The diagonal of the identity that passes use: the product of a wide operand is divided by this."""
 
 
 class Source(Enum):
@@ -44,12 +50,18 @@ class ModelLayout:
     zeros : Region
         A line of zeros.
     exp2 : Region
+    ablations : Ablations
+    constants : Region or None
+        A line of zeros and the identity's panel, for passes.
     output16 : Operand
         int16 output [S, hidden] of the last layer.
     """
 
-    def __init__(self, layers, config, *, seq, image, source, first_norm=None, key_mask=False):
+    def __init__(
+        self, layers, config, *, seq, image, source, first_norm=None, key_mask=False, ablations=None
+    ):
         n = config.array_n
+        self.ablations = ablations or Ablations()
         self.seq, self.panels, self.source, self.first_norm = seq, panel_count(seq, n), source, first_norm
         self._image, self._n = image, n
         hidden = layers[0].hidden
@@ -61,7 +73,11 @@ class ModelLayout:
         self.zeros = image.place(bytes(config.line_bytes))
         self.exp2 = image.place(exp2_table())
         self.first_records = None if first_norm is None else image.place(norm_records(first_norm))
-        self.layers = [LayerLayout(layer, config, image=image) for layer in layers]
+        self.layers = [LayerLayout(layer, config, image=image, ablations=self.ablations) for layer in layers]
+        self.constants = None
+        if self.ablations.needs_constants:
+            identity = pack(np.eye(n, dtype=np.int8) * IDENTITY, n).tobytes()
+            self.constants = image.place(bytes(config.line_bytes) + identity)
         self.x8 = None
         if source == Source.OPERANDS:
             first = layers[0].input_quantize

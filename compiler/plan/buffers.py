@@ -5,6 +5,7 @@ from bertha.compiler.layout.panels import even
 __all__ = [
     "ALL",
     "EMBEDDING_PANELS",
+    "HIDDEN_TILES",
     "STAGE_SETS",
     "Sizes",
     "START_PANELS",
@@ -24,6 +25,8 @@ ALL = START + ATTENTION + OUTPUT + FFN1 + FFN2
 STAGE_SETS = 2  # of a head's context on its way to DRAM
 START_PANELS = 8  # weight panels, at most, that meet the activations one by one at the start
 EMBEDDING_PANELS = 3  # row panels of the input on their way through the first LayerNorm
+HIDDEN_TILES = 8  # tiles of hidden words that a requantisation pass takes together
+PASS_SETS = {"pass": 2, "dram": 3}  # copies of what is on its way to a pass, by where it goes
 
 
 def tiles_of_head(layout) -> int:
@@ -75,6 +78,12 @@ class Sizes:
         self.norm = layers[0].attention_norm.lines
         self.first_records = None if layout.first_norm is None else layout.first_records.lines
         self.zeros = layout.zeros.lines
+        self.ablations, self.n = layout.ablations, n
+        self.constants = layout.constants.lines if layout.constants else 0
+        self.gelu_records = self._most(lambda layer: layer.gelu_records.lines if layer.gelu_records else 0)
+        self.hidden_records = self._most(
+            lambda layer: layer.hidden_records.lines if layer.hidden_records else 0
+        )
 
     def _most(self, size):
         return max(size(layer) for layer in self._layers)
@@ -146,7 +155,25 @@ def buffers_of(sizes, choice) -> dict[str, tuple[int, int]]:
         "middle": (rows * max(sizes.middle, sizes.x if staged else 0), living(middle)),
         "hidden": (rows * sizes.hidden_operand, living(hidden)),
         **_start_buffers(sizes, choice, living(START)),
+        **_pass_buffers(sizes, rows, living),
     }
+
+
+def _pass_buffers(sizes, rows, living):
+    """Of passes that aren't done in a drain (`bertha.compiler.ablations.Ablations`)."""
+    where, found = sizes.ablations, {}
+    if sizes.constants:
+        found["constants"] = (sizes.constants, ALL)
+    if where.gelu != "drain":
+        found["preactivation"] = (PASS_SETS[where.gelu] * rows * sizes.n, living(FFN1))
+        found["gelu_records"] = (sizes.gelu_records, ALL)
+    if where.residual != "drain":
+        found["sums"] = (PASS_SETS[where.residual] * rows * sizes.n, living(OUTPUT + FFN2))
+    if where.requantisation != "drain":
+        group = HIDDEN_TILES * sizes.n
+        found["hidden16"] = (PASS_SETS[where.requantisation] * rows * group, living(FFN1))
+        found["hidden_records"] = (sizes.hidden_records, ALL)
+    return found
 
 
 def _start_buffers(sizes, choice, lifetime):

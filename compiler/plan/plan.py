@@ -149,7 +149,17 @@ def make_plan(layout, config, *, name="model", preset="") -> Plan:
         _, plan = _try(layout, sizes, config, choice)
         if plan:
             return plan
-    return next(plan for _, plan in smallest if plan)
+    for choice, (_, plan) in zip(least, smallest, strict=True):
+        if plan and _is_wanted(choice, layout):
+            return plan
+    raise ValueError(f"{name} ({shape}) must have more scratchpad{where} for {layout.ablations}")
+
+
+def _is_wanted(choice, layout):
+    """Whether a choice has operands and weights read as often as the ablations say."""
+    if layout.ablations.weights == "panel":
+        return choice.parts == choice.x_parts == layout.panels
+    return layout.ablations.operand == "kept" or choice.x_parts == 1 and not choice.keeps_operand
 
 
 def _choices(layout, sizes, config):
@@ -188,7 +198,7 @@ def _choices(layout, sizes, config):
             keeps_operand=keeps_operand,
             keeps_stream=kept and parts == 1 and sharing < 2,
         )
-        if least_lines(buffers_of(sizes, choice)) <= config.lines:
+        if _is_wanted(choice, layout) and least_lines(buffers_of(sizes, choice)) <= config.lines:
             yield choice
 
 
