@@ -261,7 +261,7 @@ def _layer_ends(program):
         return []
     ends = {}
     for number, command in enumerate(program.commands):
-        if command.opcode == Opcode.GEMM and command.work:
+        if command.opcode == Opcode.GEMM:
             ends[layer_of(command.name)] = number
     ends.pop(None, None)
     return [ends[layer] for layer in sorted(ends)]

@@ -182,7 +182,7 @@ def attend_sentences(layer, x8, lengths, tally=None) -> np.ndarray:
     while index < len(lengths):
         length = lengths[index]
         count = 1
-        most = max(1, SCORES // (layer.heads * length * length))
+        most = max(1, SCORES // (max(1, layer.heads) * length * length))
         while count < most and index + count < len(lengths) and lengths[index + count] == length:
             count += 1
         rows = slice(position, position + count * length)
@@ -246,7 +246,7 @@ def accumulator_bounds(layer, tokens) -> dict[str, int]:
         largest = np.abs(linear.weight.astype(np.int64)).sum(axis=1) * 128
         if layer.wide_operand(name):
             largest = (largest << 8 - COMBINED_SHIFT) + round_half_up(largest, COMBINED_SHIFT)
-        bounds[name] = int((largest + np.abs(linear.bias.astype(np.int64))).max())
+        bounds[name] = int((largest + np.abs(linear.bias.astype(np.int64))).max(initial=0))
     context = tokens * 255 * 128
     if layer.value_wide:
         context = (context << 8 - COMBINED_SHIFT) + round_half_up(context, COMBINED_SHIFT)
@@ -322,6 +322,8 @@ def _projections(layer, x8):
 
 def _attend(layer, query, key, value, visible):
     """Scores, probabilities, factors and int16 context of Q, K and V [sentences, S, width or its double]."""
+    if not layer.heads:
+        return _nothing_attended(query)
     shape = query.shape
     planes = [_split(plane, layer.heads) for plane in np.split(value, 1 + layer.value_wide, axis=-1)]
     query, key = (_split(part, layer.heads) for part in (query, key))
@@ -348,6 +350,14 @@ def _attend(layer, query, key, value, visible):
         "softmax_shift": shift,
         "context": context.swapaxes(1, 2).reshape(shape),
     }
+
+
+def _nothing_attended(query):
+    """What `_attend` gives without heads."""
+    count, tokens, _ = query.shape
+    results = {name: np.zeros((count, 0, tokens, tokens), np.int64) for name in ("scores", "probabilities")}
+    factors = {name: np.zeros((count, 0, tokens), np.int64) for name in ("softmax_mult", "softmax_shift")}
+    return {**results, **factors, "context": np.zeros((count, tokens, 0), np.int64)}
 
 
 def _checked_input(name, values, hidden):
@@ -388,6 +398,8 @@ def _product(left, right):
 
     float32 BLAS is exact while sums stay within 2**24: up to 512 products of an unsigned and a signed byte.
     """
+    if not left.shape[-1]:
+        return np.zeros((*left.shape[:-1], right.shape[-1]), np.int64)
     left, right = left.astype(np.float32), right.astype(np.float32)
     return sum(
         (left[..., start : start + EXACT_TERMS] @ right[..., start : start + EXACT_TERMS, :]).astype(np.int64)

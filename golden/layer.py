@@ -102,7 +102,7 @@ class QuantizedLayer:
     ----------
     hidden, heads, head_dim, ffn : int
         heads * head_dim, the attention width, may be another than hidden (pruned heads, padded odd ones);
-        head_dim is even.
+        head_dim is even. Without heads, or without neurons, the LayerNorm behind them is that of the bare residual.
     ffn_copies : int
         So many of the `ffn` neurons, the last ones, are copies of others: none of the model's own work.
     input_quantize : QuantizedNorm
@@ -242,13 +242,13 @@ def read_arrays(path, build) -> object:
 def check_layer(layer) -> None:
     """ValueError unless all arrays have the types, shapes and ranges that the classes above state."""
     hidden, ffn, heads, width = layer.hidden, layer.ffn, layer.heads, layer.width
-    if min(hidden, ffn, heads, layer.head_dim) < 1 or layer.head_dim % 2:
+    if min(hidden, layer.head_dim) < 1 or layer.head_dim % 2 or min(ffn, heads) < 0:
         raise ValueError(
-            f"hidden, ffn, heads and head_dim must be positive and head_dim even, not {hidden}, {ffn}, {heads} "
-            f"and {layer.head_dim}"
+            f"hidden and head_dim must be positive, head_dim even, and ffn and heads not negative, not {hidden}, "
+            f"{layer.head_dim}, {ffn} and {heads}"
         )
-    if not 0 <= layer.ffn_copies < ffn:
-        raise ValueError(f"ffn_copies must be from 0 to {ffn - 1}, not {layer.ffn_copies}")
+    if not 0 <= layer.ffn_copies <= max(0, ffn - 1):
+        raise ValueError(f"ffn_copies must be from 0 to {max(0, ffn - 1)}, not {layer.ffn_copies}")
     if layer.attention_keys < 0:
         raise ValueError(f"attention_keys must be at least 0, not {layer.attention_keys}")
     for name in ("input_scale", "middle_scale", "output_scale"):
@@ -279,6 +279,8 @@ def check_layer(layer) -> None:
         ("down", hidden, layer.hidden_residue),
     ):
         _check_linear(name, getattr(layer, name), outputs, flags)
+        if not len(flags) and getattr(layer, name).bias.any():
+            raise ValueError(f"{name}'s bias must be zero where it has no input features, but isn't")
         if layer.wide_operand(name) and flags.any():
             raise ValueError(f"{name} must have no duplicates with its wide operand, not {flags.sum()}")
 
@@ -317,7 +319,7 @@ def _check_array(name, array, kind, shape):
 
 
 def _check_largest(name, value, largest):
-    if np.min(value) < 0 or np.max(value) > largest:
+    if np.size(value) and (np.min(value) < 0 or np.max(value) > largest):
         raise ValueError(f"{name} must be from 0 to {largest}, not {np.min(value)} to {np.max(value)}")
 
 

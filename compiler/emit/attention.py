@@ -36,7 +36,7 @@ class _Attention:
         self.value_wide = emitter.layer.value_wide
         self.value_plane = value_plane_lines(emitter.panels, emitter.n)
         self.value_lines = self.value_plane * (2 if self.value_wide else 1)  # of one panel of dimensions
-        self.factor_slots = max(len(head) for head in emitter.layout.value)
+        self.factor_slots = max((len(head) for head in emitter.layout.value), default=0)
         self.sets = emitter.plan.choice.score_sets
         self.unit = 0  # counts (head, block of scores) pairs
         self.with_factors = set()  # panels of dimensions, as (head, number, block of the operand)
@@ -46,6 +46,10 @@ class _Attention:
         e = self.e
         e.later_loads(self._loads_for_later)
         done = self._start()
+        if not e.layer.heads:
+            self._tables()
+            e.emit_later()
+            return
         waiting = None
         for head in range(e.layer.heads):
             self._projections(head, done, waiting)
@@ -85,7 +89,7 @@ class _Attention:
         if e.number == 0:
             return emit_start(e, self._prepare_first, self._first_head)
         e.load_tables()
-        if not e.plan.choice.keeps_operand and len(e.plan.x_blocks) == 1:
+        if e.layer.heads and not e.plan.choice.keeps_operand and len(e.plan.x_blocks) == 1:
             self._load_all()
         return 0
 
@@ -145,7 +149,8 @@ class _Attention:
         e = self.e
         if e.number == 0:
             e.add(Opcode.TABLE, "softmax.table", table=Table.EXP2, src_addr=e.plan.line("exp2"))
-        e.add(Opcode.TABLE, "gelu.table", table=Table.PIECEWISE, src_addr=e.plan.line("piecewise"))
+        if e.layer.ffn:
+            e.add(Opcode.TABLE, "gelu.table", table=Table.PIECEWISE, src_addr=e.plan.line("piecewise"))
 
     def _project(self, head, buffer, taken, rows, unit=0):
         """Query or key words of one weight panel, for row panels `rows` of the `unit`-th block of the operand."""

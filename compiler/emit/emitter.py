@@ -187,6 +187,8 @@ class Emitter:
     def load_context(self, number) -> None:
         """Load the context panels of block `number`, which were stored head by head."""
         lines = self.layout.context.lines
+        if not lines:
+            return
         for place, panel in enumerate(self.plan.blocks[number]):
             self.load(
                 f"context.panel{panel}",
@@ -213,7 +215,8 @@ class Emitter:
         """Load what the layer has in tables and few records."""
         if self.layout.context_records.lines:
             self.load_region("context.records", self.layout.context_records, "context_records")
-        self.load_region("gelu.table", self.layout.piecewise, "piecewise")
+        if self.layout.piecewise.lines:
+            self.load_region("gelu.table", self.layout.piecewise, "piecewise")
 
     def x_line(self, panel, unit=0) -> int:
         """First line of a row panel of the projections' operand, in the `unit`-th block that is loaded."""

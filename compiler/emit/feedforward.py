@@ -13,6 +13,7 @@ import itertools
 
 from bertha.compiler.emit.estimate import vector_cycles
 from bertha.compiler.emit.lag import Lag
+from bertha.compiler.emit.passes import add_moments
 from bertha.compiler.hazards.accesses import RECORD_LINES, norm_lines
 from bertha.compiler.layout.image import REQUANTISE_SHIFT
 from bertha.compiler.plan.buffers import HIDDEN_TILES, PASS_SETS
@@ -68,6 +69,12 @@ class _Block:
     def _accumulate(self, operation, panels, operand, order, features, norm):
         """A linear layer added to the int16 panels in place, with their moments; then `norm` of each panel."""
         e, rows = self.e, len(self.block)
+        if not panels:  # no heads, or no neurons: the norm of the bare residual
+            for row in range(rows):
+                line = self.residual + row * e.layer.hidden
+                add_moments(e, operation, e.plan.line("zeros"), line, e.layer.hidden, slot=row)
+                norm(row)
+            return
 
         def tiles(first, taken, row, count):
             panel, line = taken
@@ -275,6 +282,9 @@ class _Block:
     def _attention_norm(self, row):
         """In place for the residual stream; the operand of the FFN."""
         e = self.e
+        if not e.layer.ffn:
+            self._norm("attention_norm", e.layer.attention_norm, row)
+            return
         target = e.plan.line("middle") + row * e.layout.middle.lines
         self._norm("attention_norm", e.layer.attention_norm, row, target, e.layout.middle)
 
@@ -288,13 +298,16 @@ class _Block:
             address = e.model.output16.address + panel * lines * e.config.line_bytes
             e.store(f"output.panel{panel}", address, source, lines)
             return
-        order = e.model.layers[e.number + 1].x
-        if choice.keeps_operand:
+        following = e.model.layers[e.number + 1]
+        order, wanted = following.x, following.layer.heads > 0
+        if not wanted:
+            target = None
+        elif choice.keeps_operand:
             target = e.plan.line("x8") + panel * order.lines
         else:
             target = e.plan.line("middle") + row * order.lines
         self._norm("output_norm", e.layer.output_norm, row, target, order)
-        if not choice.keeps_operand:
+        if wanted and not choice.keeps_operand:
             address = e.scratch["x8"] + panel * order.lines * e.config.line_bytes
             e.store(f"x8.panel{panel}", address, target, order.lines)
         if not choice.keeps_stream:

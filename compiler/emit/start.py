@@ -203,6 +203,8 @@ class _Start:
 
     def _tables(self):
         e, model = self.e, self.e.model
+        if self.operands and model.bare:
+            e.load_region("zeros", model.zeros, "zeros")
         e.load_region("softmax.table", model.exp2, "exp2")
         e.load("ranges", model.ranges_address, e.plan.line("ranges"), model.range_lines)
         if model.mask_lines:

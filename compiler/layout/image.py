@@ -122,7 +122,7 @@ class LayerLayout:
         heads = np.arange(width).reshape(layer.heads, layer.head_dim)
         plain = np.zeros(max(width, layer.hidden), dtype=bool)
         self.context = tiled_order(heads, layer.context_residue, n, wide=layer.context_wide)
-        self.stage_lines = max(self.head_context(head)[1] for head in range(layer.heads))
+        self.stage_lines = max((self.head_context(head)[1] for head in range(layer.heads)), default=0)
         self.middle = pass_order(layer.attention_norm.residue, wide=layer.attention_norm.wide)
         self.hidden = tiled_order([np.arange(layer.ffn)], layer.hidden_residue, n, wide=layer.hidden_wide)
         projected = tiled_order(heads, plain, n)
@@ -152,7 +152,8 @@ class LayerLayout:
 
         self.attention_norm = image.place(norm_records(layer.attention_norm))
         self.output_norm = image.place(norm_records(layer.output_norm))
-        self.piecewise = image.place(piecewise_table(layer.gelu_base, layer.gelu_slope))
+        table = piecewise_table(layer.gelu_base, layer.gelu_slope) if layer.ffn else b""
+        self.piecewise = image.place(table)
         flagged = [number for number, tile in enumerate(self.context.tiles) if tile.residues]
         self.context_record = {number: place * RECORD_LINES for place, number in enumerate(flagged)}
         self.context_records = image.place(
@@ -200,6 +201,8 @@ class LayerLayout:
         return pack_records(NormRecord, len(shifts), mult=1 << REQUANTISE_SHIFT - shifts, residue=flags)
 
     def _panels(self, image, name, linear, source, result, *, factors=False):
+        if not source.k:
+            return []
         weight = expand(linear, source, name) if image.has_contents else None
         lines = source.k // 2 + (FACTOR_LINES if factors else RECORD_LINES)
         panels = []

@@ -31,7 +31,7 @@ PASS_SETS = {"pass": 2, "dram": 3}  # copies of what is on its way to a pass, by
 
 def tiles_of_head(layout) -> int:
     """Most panels of dimensions that a head of a `ModelLayout` has."""
-    return max(len(head) for layer in layout.layers for head in layer.value)
+    return max((len(head) for layer in layout.layers for head in layer.value), default=0)
 
 
 def value_plane_lines(panels, n) -> int:
@@ -44,6 +44,8 @@ def value_plane_lines(panels, n) -> int:
 
 def start_panels(layer) -> list:
     """Weight panels of a `LayerLayout` that may meet the activations one by one at the start."""
+    if not layer.query:
+        return []
     return [*layer.query[0], *layer.key[0], *layer.value[0]][:START_PANELS]
 
 
@@ -77,7 +79,7 @@ class Sizes:
         self.piecewise = self._most(lambda layer: layer.piecewise.lines)
         self.norm = layers[0].attention_norm.lines
         self.first_records = None if layout.first_norm is None else layout.first_records.lines
-        self.zeros = layout.zeros.lines
+        self.zeros, self.bare = layout.zeros.lines, layout.bare
         self.ablations, self.n = layout.ablations, n
         self.constants = layout.constants.lines if layout.constants else 0
         self.gelu_records = self._most(lambda layer: layer.gelu_records.lines if layer.gelu_records else 0)
@@ -91,12 +93,13 @@ class Sizes:
 
 def _value_planes_of_head(layer):
     """Most panels of dimensions that a head of a `LayerLayout` has, each plane for itself."""
-    return max(len(head) for head in layer.value) * (2 if layer.layer.value_wide else 1)
+    return max((len(head) for head in layer.value), default=0) * (2 if layer.layer.value_wide else 1)
 
 
 def _largest_weights(layer):
-    panels = [*layer.output, *layer.intermediate, *layer.down, *layer.query[0], *layer.value[0]]
-    return max(panel.lines for panel in panels)
+    heads = [*layer.query[:1], *layer.value[:1]]
+    panels = [*layer.output, *layer.intermediate, *layer.down, *(panel for head in heads for panel in head)]
+    return max((panel.lines for panel in panels), default=0)
 
 
 def buffers_of(sizes, choice) -> dict[str, tuple[int, int]]:
@@ -177,13 +180,14 @@ def _pass_buffers(sizes, rows, living):
 
 
 def _start_buffers(sizes, choice, lifetime):
+    zeros = {"zeros": (sizes.zeros, ALL if sizes.bare else lifetime)}
     if sizes.first_records is None:
-        return {}
+        return zeros if sizes.bare else {}
     stream = 0 if choice.keeps_stream else EMBEDDING_PANELS * sizes.hidden
     operand = 0 if choice.x_parts == 1 else EMBEDDING_PANELS * sizes.x
     return {
         "first_records": (sizes.first_records, lifetime),
-        "zeros": (sizes.zeros, lifetime),
+        **zeros,
         "first_stream": (stream, lifetime),
         "first_operand": (operand, lifetime),
     }

@@ -211,7 +211,7 @@ def _try(layout, sizes, config, choice):
     tiles = tiles_of_head(layout)
     own_slots = panels + tiles <= config.row_slots
     slots = panels if own_slots else choice.score_sets * len(attention_blocks[0])
-    factor_sets = min(2, (config.row_slots - slots) // tiles)
+    factor_sets = min(2, (config.row_slots - slots) // max(1, tiles))
     if factor_sets < 1 or len(blocks[0]) > config.row_slots:
         return None, None
     buffers, end = first_fit(buffers_of(sizes, choice))

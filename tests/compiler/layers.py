@@ -53,7 +53,7 @@ def random_layer(
         found = np.flatnonzero(source)
         weight = rng.integers(-127, 128, (out, len(source))).astype(np.int8)
         # Results of a few hundred LSBs before the shift to int8, so that some saturate and most don't.
-        spread = 74 * 50 * np.sqrt(weight.shape[1])
+        spread = 74 * 50 * np.sqrt(max(1, weight.shape[1]))
         shift = rng.integers(18, 24, out)
         lower = 4 if is_wide else 0  # a wide product's unit is a 16th of a narrow one's
         target = 60 if value else 1500
@@ -64,7 +64,7 @@ def random_layer(
             weight=np.concatenate([weight, weight[:, found]], axis=1),
             duplicates=found,
             bias=np.zeros(out, np.int32)
-            if value
+            if value or not len(source)
             else rng.integers(-(1 << 18), 1 << 18, out).astype(np.int32),
             mult=np.clip(target / spread * 2.0 ** (shift + lower), 1, 65535).astype(np.uint16),
             shift=(shift + lower).astype(np.uint8),
@@ -143,20 +143,28 @@ def _writes_operand_of(norm, layer):
     )
 
 
-def random_model(chance, *, layers=None, embedding_norm=None):
-    """A model of random layers, which differ in heads, width and operands; `chance` is a `random.Random`."""
+def random_model(chance, *, layers=None, embedding_norm=None, pruned=False):
+    """A model of random layers, which differ in heads, width and operands; `chance` is a `random.Random`.
+
+    `pruned`: layers may lack attention, the FFN, or both, and often have one head or few neurons.
+    """
     hidden = 2 * chance.randint(1, 26)
     found = []
     for _ in range(layers or chance.randint(1, 3)):
         wide = [chance.random() < 0.25 for _ in range(4)]
         value_wide = chance.random() < 0.4
+        left = {}
+        if pruned:
+            left = {
+                "heads": chance.choice([0, 0, 1, 3]),
+                "ffn": chance.choice([0, 0, 1, 7, 2 * chance.randint(1, 30)]),
+            }
         seed = chance.getrandbits(32)
         found.append(
             random_layer(
                 seed=seed,
-                heads=chance.randint(1, 3),
                 head_dim=2 * chance.randint(1, 9),
-                ffn=chance.randint(1, 60),
+                **({"heads": chance.randint(1, 3), "ffn": chance.randint(1, 60)} | left),
                 hidden=hidden,
                 duplicates=[chance.randint(0, 7) for _ in range(4)],
                 wide=wide,
