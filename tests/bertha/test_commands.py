@@ -106,6 +106,12 @@ def test_compile_predicts_a_whole_model(tmp_path, capsys, random_weights):
         (["--tokens", "0"], "tokens must be at least 1, not 0"),
         (["--preset", "huge"], "preset must be one of"),
         (["--recipe", "w4"], "recipe must be one of w8a8, w8a8-split, mixed, a16, not 'w4'"),
+        (
+            ["reduced", "--hard-attention", "0"],
+            "keys of hard attention must be from 1 to the 128 tokens of a run",
+        ),
+        (["reduced", "--hard-attention", "2:3"], "layers of --hard-attention must be from 0 to 1, not '2:3'"),
+        (["reduced", "--no-renormalise"], "--no-renormalise must go with --hard-attention, not without it"),
     ],
 )
 def test_compile_refuses(capsys, arguments, sentence):

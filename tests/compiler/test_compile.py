@@ -12,7 +12,7 @@ from bertha.compiler.predict import predict
 from bertha.golden.integer_model import run_layer
 from bertha.rtl.config import Config, preset
 from bertha.rtl.isa import Opcode
-from tests.compiler.layers import random_inputs, random_layer
+from tests.compiler.layers import chained, random_inputs, random_layer
 from tests.compiler.shuffle import run_shuffled
 
 SMALL = Config(array_n=4, scratchpad_bytes=8192, scratchpad_banks=4, row_slots=8)
@@ -209,6 +209,16 @@ def test_inconsistent_layers_are_refused(change, message):
     layer = replace(random_layer(seed=8), **change)
     with pytest.raises(ValueError, match=message):
         compile_layer(layer, preset("tiny4"), seq=4)
+
+
+@pytest.mark.parametrize("linear", ["output", "down"])
+def test_what_has_no_inputs_has_no_bias(linear):
+    layer = random_layer(
+        seed=8, heads=0 if linear == "output" else 2, ffn=0 if linear == "down" else 8, hidden=16
+    )
+    broken = replace(getattr(layer, linear), bias=np.ones(16, np.int32))
+    with pytest.raises(ValueError, match=f"{linear}'s bias must be zero where it has no input features"):
+        chained([replace(layer, **{linear: broken})])
 
 
 def test_a_sequence_has_tokens():

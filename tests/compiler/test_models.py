@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from bertha.compiler.compile import compile_layer, compile_model
+from bertha.compiler.disassemble import disassemble
 from bertha.compiler.interpret import interpret
 from bertha.golden.integer_model import run_layer, run_model
 from bertha.rtl.config import Config, preset
@@ -61,6 +62,62 @@ def test_random_models_on_random_accelerators(seed):
     compare(
         model, config, tokens=tokens, ranges=ranges, static=chance.random() < 0.5, key_mask=mask, seed=seed
     )
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_pruned_models(seed):
+    """Layers without heads, neurons, or both, first, last and in between."""
+    print(f"seed {seed}")
+    chance = random.Random(1000 + seed)
+    model, tokens = random_model(chance, pruned=True), chance.randint(1, 30)
+    config = chance.choice([preset("tiny4"), preset("edge8")])
+    compare(model, config, tokens=tokens, ranges=packed_ranges(chance, tokens), static=chance.random() < 0.5)
+
+
+@pytest.mark.parametrize("left", [{"heads": 0}, {"ffn": 0}, {"heads": 0, "ffn": 0}])
+def test_a_pruned_layer_alone(left):
+    layer = random_layer(seed=3, **({"heads": 2, "ffn": 24} | left), hidden=20)
+    x16, ranges = random_inputs(layer, 9, seed=3)
+    expected = run_layer(layer, x16, ranges)
+    assert left.get("heads", 2) or np.array_equal(expected["attention_sum"], x16)
+    assert left.get("ffn", 24) or np.array_equal(expected["ffn_sum"], expected["attention_out16"])
+    program = compile_layer(layer, preset("tiny4"), seq=9)
+    assert np.array_equal(interpret(program, x16=x16, x8=expected["x8"], ranges=ranges), expected["output16"])
+    operations = {command.name.split(".")[1] for command in program.commands}
+    assert left.get("heads", 2) or not operations & {"query", "key", "value", "scores", "softmax", "context"}
+    assert left.get("ffn", 24) or not operations & {"intermediate", "gelu"}
+
+
+def hard(model, keys, renormalised=True):
+    changes = {"attention_keys": keys, "attention_renormalised": renormalised}
+    return replace(model, layers=tuple(replace(layer, **changes) for layer in model.layers))
+
+
+@pytest.mark.parametrize("keys, renormalised", [(1, True), (7, True), (7, False), (20, True)])
+def test_hard_attention(keys, renormalised):
+    model = chained([random_layer(seed=seed, heads=2, head_dim=8, ffn=24) for seed in range(2)])
+    ranges = packed_ranges(random.Random(keys), 21)
+    program = compare(hard(model, keys, renormalised), preset("tiny4"), tokens=21, ranges=ranges)
+    softmaxes = [command for command in program.commands if command.opcode == Opcode.SOFTMAX]
+    assert {(c.get("kept"), c.get("whole_sum")) for c in softmaxes} == {(keys, int(not renormalised))}
+    assert f" kept={keys}" in "\n".join(disassemble(program))
+
+
+def test_as_many_keys_as_there_are_change_no_byte():
+    model = chained([random_layer(seed=seed, heads=2, head_dim=8, ffn=24) for seed in range(2)])
+    program = compile_model(model, preset("tiny4"), tokens=20)
+    everything = compile_model(hard(model, 20), preset("tiny4"), tokens=20)
+    assert everything.code == program.code
+
+
+def test_hard_attention_needs_hardware():
+    model = hard(chained([random_layer(seed=1)]), 3)
+    config = preset("tiny4").replace(hard_attention=0)
+    with pytest.raises(
+        ValueError, match="layer0's hard attention needs an accelerator with hard_attention=1"
+    ):
+        compile_model(model, config, tokens=8)
+    compare(model, config, tokens=3, ranges=np.tile((0, 3), (3, 1)))
 
 
 def test_everything_through_dram():

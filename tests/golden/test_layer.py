@@ -180,6 +180,22 @@ def test_saved_layer_is_the_same(tmp_path, reduced_layer):
     compare(reduced_layer, restored)
 
 
+def test_hard_attention_is_kept_in_a_file(tmp_path, reduced_layer):
+    hard = dataclasses.replace(reduced_layer, attention_keys=7, attention_renormalised=False)
+    save_layer(tmp_path / "layer.npz", hard)
+    restored = load_layer(tmp_path / "layer.npz")
+    assert (restored.attention_keys, restored.attention_renormalised) == (7, False)
+
+
+def test_a_file_from_before_hard_attention(tmp_path, reduced_layer):
+    save_layer(tmp_path / "layer.npz", reduced_layer)
+    with np.load(tmp_path / "layer.npz") as arrays:
+        np.savez(
+            tmp_path / "old.npz", **{name: arrays[name] for name in arrays if "attention_ke" not in name}
+        )
+    assert load_layer(tmp_path / "old.npz").attention_keys == 0
+
+
 DAMAGE = {
     "empty": lambda path, arrays: path.write_bytes(b""),
     "garbage": lambda path, arrays: path.write_bytes(b"\xff" * 1000),
@@ -197,6 +213,7 @@ DAMAGE = {
     "wrong shape": lambda path, arrays: np.savez(path, **{**arrays, "down.bias": arrays["down.bias"][:-1]}),
     "a number as an array": lambda path, arrays: np.savez(path, **{**arrays, "hidden": np.array([32, 32])}),
     "wrong heads": lambda path, arrays: np.savez(path, **{**arrays, "heads": np.array(3)}),
+    "keys below 0": lambda path, arrays: np.savez(path, **{**arrays, "attention_keys": np.array(-1)}),
     "wrong shift": lambda path, arrays: np.savez(path, **{**arrays, "down.shift": arrays["down.shift"] | 64}),
     "scale that isn't a number": lambda path, arrays: np.savez(
         path, **{**arrays, "input_scale": np.array(np.nan)}

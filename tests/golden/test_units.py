@@ -146,6 +146,42 @@ def test_softmax_with_any_table_and_maximum(scores, table, maximum):
     assert (probabilities.tolist(), int(mult), int(shift)) == exact_softmax(scores, table, maximum)
 
 
+def exact_hard_softmax(scores, table, maximum, kept, whole_sum):
+    """Key by key: the best of those that are left is kept, the first one of equals."""
+    probabilities, _, _ = exact_softmax(scores, table, maximum)
+    left = {key for key, score in enumerate(scores) if score != -32768}
+    chosen = set()
+    while left and len(chosen) < kept:
+        best = min(left, key=lambda key: ((maximum - scores[key]) % 65536, key))
+        chosen.add(best)
+        left.remove(best)
+    hard = [probability if key in chosen else 0 for key, probability in enumerate(probabilities)]
+    return hard, sum(probabilities if whole_sum else hard)
+
+
+@PROPERTY
+@given(
+    st.lists(st.one_of(INT16, st.integers(-9, 0), st.just(-32768)), min_size=1, max_size=40),
+    st.one_of(INT16, st.just(0)),
+    st.integers(1, 45),
+    st.booleans(),
+)
+def test_hard_softmax(scores, maximum, kept, whole_sum):
+    probabilities, mult, shift = units.softmax(scores, maximum=maximum, kept=kept, whole_sum=whole_sum)
+    expected, total = exact_hard_softmax(scores, None, maximum, kept, whole_sum)
+    assert probabilities.tolist() == expected
+    assert (mult, shift) == units.reciprocal(total)
+
+
+def test_rows_keep_keys_of_their_own():
+    scores = np.array([[[0, -5, -5, -5], [-5, -5, 0, -32768]], [[-64, 0, -1, -2], [-32768] * 4]])
+    kept = units.softmax(scores, kept=2)[0] > 0
+    assert kept.tolist() == [
+        [[True, True, False, False], [True, False, True, False]],
+        [[False, True, True, False], [False] * 4],
+    ]
+
+
 def test_softmax_clamps_at_255():
     for entry in (65407, 65408, 65535):
         assert units.softmax([0], [entry] * 64)[0].tolist() == [255]

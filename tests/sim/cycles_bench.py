@@ -128,7 +128,8 @@ async def random_programs(dut, number):
 async def layer(dut, stalls):
     """A compiled layer, with snapshots while it runs: none is behind the one before, all add up."""
     bench = await start(dut)
-    quantised = random_layer(seed=SEED, heads=2, head_dim=8, ffn=32)
+    keys = 0 if stalls == "none" else 4
+    quantised = random_layer(seed=SEED, heads=2, head_dim=8, ffn=32, attention_keys=keys)
     program = compile_layer(quantised, CONFIG, seq=9)
     x16, ranges = random_inputs(quantised, 9, seed=SEED)
     expected = run_layer(quantised, x16, ranges)

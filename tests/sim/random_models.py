@@ -30,7 +30,7 @@ from tests.compiler.layers import packed_ranges, random_hard_attention, random_m
 from tests.models.checkpoints import CLASSES, tiny_model, write_model
 from tests.sim.chip import chip, equal
 
-__all__ = ["CONFIGS", "Draw", "check", "draw"]
+__all__ = ["CONFIGS", "KEYS", "Draw", "check", "draw", "draw_pruned"]
 
 CONFIGS = {
     "tiny4": preset("tiny4"),
@@ -44,6 +44,9 @@ RUNS = 2
 
 FROM_CHECKPOINT = 0.4
 """Odds that a model is a checkpoint, not random integers."""
+
+KEYS, PRUNED_ON = (1, 7, 30, None), ("tiny4", "edge8", "edge16")
+"""Of pruned models: numbers of keys, None for as many as there are, and accelerators."""
 
 ACTIVATIONS = ("gelu", "gelu_new", "relu", "silu")
 
@@ -94,7 +97,7 @@ def draw(seed, number) -> Draw:
         layers = (replace(layer, **random_hard_attention(hard)) for layer in model.layers)
         model = replace(model, layers=tuple(layers))
     else:
-        model = random_model(chance)
+        model = random_model(chance, pruned=random.Random(f"pruned {seed} {number}").random() < 0.3)
     masked = chance.random() < 0.3
     static = chance.random() < 0.5
     kind = chance.choice(["sentences", "ranges"])
@@ -114,7 +117,7 @@ def draw(seed, number) -> Draw:
             "static" if static else "data",
             "key mask" if masked else "no key mask",
             "wide V" if any(layer.value_wide for layer in model.layers) else "int8 V",
-            *{"hard attention" for layer in model.layers if 0 < layer.attention_keys < tokens},
+            *_special(model, tokens),
         ),
         config=CONFIGS[name],
         model=model,
@@ -149,6 +152,46 @@ def _sums(model, tokens, rng):
     return np.clip(
         rng.normal(0, 3000 * 4.0 ** rng.integers(-1, 2), (tokens, model.hidden)), -32768, 32767
     ).astype(np.int16)
+
+
+def draw_pruned(seed, number, name, keys) -> Draw:
+    """A model of the seed whose layers lack heads, neurons, or all of either, with hard attention in every layer.
+
+    `name`: an accelerator's, of `CONFIGS`. `keys`: to how many keys a token attends; None: to as many as there are.
+    """
+    chance = random.Random(f"pruned models {seed} {number}")
+    rng = np.random.default_rng(chance.getrandbits(32))
+    model = random_model(chance, pruned=True)
+    tokens = chance.randint(31, 40)
+    hard = {"attention_keys": keys or tokens, "attention_renormalised": chance.random() < 0.5}
+    model = replace(model, layers=tuple(replace(layer, **hard) for layer in model.layers))
+    ranges = [np.tile((0, tokens), (tokens, 1)), packed_ranges(chance, tokens)]
+    return Draw(
+        what=(name, f"{keys or 'all'} keys", *_special(model, tokens)),
+        config=CONFIGS[name],
+        model=model,
+        tokens=tokens,
+        runs=[(_sums(model, tokens, rng), of_run, None) for of_run in ranges],
+        alone=[],
+        static=False,
+        base=0,
+        memory={},
+    )
+
+
+def _special(model, tokens):
+    """What a model's layers have, or lack, that not all have."""
+    found = set()
+    for layer in model.layers:
+        if 0 < layer.attention_keys < tokens and layer.heads:
+            found.add("hard attention")
+        if not layer.heads:
+            found.add("no heads")
+        if not layer.ffn:
+            found.add("no neurons")
+        if not (layer.heads or layer.ffn):
+            found.add("neither")
+    return sorted(found)
 
 
 def _sentences(chance, rng, model, most):
@@ -196,34 +239,47 @@ def check(case) -> int | None:
     return chip_of_case.cycles
 
 
+def _cases(seed, number, pruned):
+    if not pruned:
+        return [draw(seed, number)]
+    return [draw_pruned(seed, number, name, keys) for name in PRUNED_ON for keys in KEYS]
+
+
 def main() -> int:
     """Checks many draws; 1 if one fails."""
     parser = argparse.ArgumentParser(prog="python -m tests.sim.random_models", description=__doc__)
     parser.add_argument("--draws", type=int, default=100)
     parser.add_argument("--first", type=int, default=0, help="number of the first draw (default: 0)")
     parser.add_argument("--seed", type=int, help="default: a new one")
+    parser.add_argument(
+        "--pruned",
+        action="store_true",
+        help=f"of each draw a pruned model, with {', '.join(str(keys or 'all') for keys in KEYS)} keys on each of "
+        f"{', '.join(PRUNED_ON)}",
+    )
     options = parser.parse_args()
     if options.draws < 1 or options.first < 0:
         parser.error("draws must be at least 1, and first at least 0")
     seed = secrets.randbelow(1 << 31) if options.seed is None else options.seed
     print(f"seed {seed}", flush=True)
-    passed, unfit, failed, start = Counter(), 0, 0, time.monotonic()
+    passed, runs, unfit, failed, start = Counter(), 0, 0, 0, time.monotonic()
     for number in range(options.first, options.first + options.draws):
-        case = draw(seed, number)
-        try:
-            cycles = check(case)
-        except AssertionError as error:
-            failed += 1
-            print(f"draw {number} of seed {seed} FAILED: {case.what}: {error}", flush=True)
-            continue
-        if cycles is None:
-            unfit += 1
-        else:
-            passed.update(case.what)
-            print(f"draw {number}: {', '.join(case.what)}: {cycles:,} cycles", flush=True)
+        for case in _cases(seed, number, options.pruned):
+            try:
+                cycles = check(case)
+            except AssertionError as error:
+                failed += 1
+                print(f"draw {number} of seed {seed} FAILED: {case.what}: {error}", flush=True)
+                continue
+            if cycles is None:
+                unfit += 1
+            else:
+                runs += 1
+                passed.update(case.what)
+                print(f"draw {number}: {', '.join(case.what)}: {cycles:,} cycles", flush=True)
     print(", ".join(f"{name} {count}" for name, count in passed.most_common()))
     print(
-        f"{options.draws - unfit - failed} draws equal the integer model byte for byte, {failed} don't, {unfit} "
+        f"{runs} cases equal the integer model byte for byte, {failed} don't, {unfit} "
         f"don't fit their accelerator; {time.monotonic() - start:.0f} s, seed {seed}"
     )
     return 1 if failed else 0

@@ -3,7 +3,7 @@
 import pytest
 
 from tests.models.checkpoints import CLASSES
-from tests.sim.random_models import check, draw
+from tests.sim.random_models import check, draw, draw_pruned
 
 SEED = 20261201
 DRAWS = 16
@@ -15,6 +15,13 @@ def test_random_model(number):
     print(f"seed {SEED}, draw {number}: {', '.join(case.what)}")
     cycles = check(case)
     assert cycles or case.what[0] == "small4", "only the small scratchpad may be too small"
+
+
+@pytest.mark.parametrize("number, keys", [(2, 7), (3, 30), (5, 1), (5, None)])
+def test_pruned_models_with_hard_attention(number, keys):
+    case = draw_pruned(SEED, number, "tiny4", keys)
+    print(f"seed {SEED}, pruned model {number}: {', '.join(case.what)}")
+    assert check(case)
 
 
 def test_draws_are_of_all_kinds():

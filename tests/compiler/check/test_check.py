@@ -119,6 +119,7 @@ def test_gemm_fields(fields, message):
         (gemm(a_addr=8191), "must stay inside the scratchpad's 8192 lines, not touch 8191 to 8194"),
         ((Opcode.SOFTMAX, {"words": 3}), "words must be even, from 2 to 4096, not 3"),
         ((Opcode.SOFTMAX, {"words": 4098}), "words must be even, from 2 to 4096, not 4098"),
+        ((Opcode.SOFTMAX, {"words": 4, "kept": 5}), "kept must be from 0 to 4, not 5"),
         ((Opcode.LAYERNORM, {"words": 2}), "write8 or write16 must be set, not neither"),
         ((Opcode.LAYERNORM, {"words": 2, "write16": 1, "residue": 1}), "residue must go with write8"),
         ((Opcode.LAYERNORM, {"words": 2, "write16": 1, "wide": 1}), "wide must go with write8"),
