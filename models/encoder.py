@@ -11,7 +11,6 @@ from transformers import BertConfig, BertModel
 from transformers.models.bert.modeling_bert import BertEmbeddings
 from transformers.utils import logging as transformers_logging
 
-from bertha.errors import UserError
 from bertha.golden.hard_attention import with_hard_attention
 from bertha.models.activations import Activation, find_activation
 from bertha.models.checkpoint import load_checkpoint
@@ -22,7 +21,7 @@ from bertha.models.empty import empty_bert, fill_bert
 from bertha.models.errors import ModelError
 from bertha.models.families import FAMILIES
 from bertha.models.folders import cached_folder
-from bertha.models.hard_attention import HardAttention, parse_hard_attention
+from bertha.models.hard_attention import HardAttention, check_hard_attention, parse_hard_attention
 from bertha.models.pooling import Pooling
 from bertha.models.shapes import SYNTHETIC_SHAPES, synthetic_shape
 from bertha.models.synthetic import synthetic_state
@@ -202,10 +201,9 @@ def load_encoder(name, hard_attention, tokens, renormalised=True) -> Encoder:
     Raises
     ------
     ModelError, UserError
-        As `load_model` and `parse_hard_attention`; if `renormalised` is false without hard attention.
+        As `load_model`, `check_hard_attention` and `parse_hard_attention`.
     """
-    if hard_attention is None and not renormalised:
-        raise UserError("--no-renormalise must go with --hard-attention, not without it")
+    check_hard_attention(hard_attention, tokens=tokens, renormalised=renormalised)
     encoder = load_model(name)
     if hard_attention is None:
         return encoder

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from bertha.errors import UserError
 from bertha.models.encoder import synthetic_shape
+from bertha.models.hard_attention import check_hard_attention
 from bertha.quantize.recipes import DEFAULT_RECIPE, RECIPES
 from bertha.rtl.config import preset
 
@@ -125,6 +126,7 @@ def check_options(options) -> None:
     _check_integer("seq", options.seq)
     if options.seq < 1:
         raise UserError(f"seq must be at least 1 token, not {options.seq}")
+    check_hard_attention(options.hard_attention, tokens=options.seq, renormalised=options.renormalised)
     if isinstance(options, LayerOptions):
         _check_layer_options(options)
     else:

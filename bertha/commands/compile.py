@@ -11,6 +11,7 @@ from bertha.compiler.disassemble import disassemble
 from bertha.compiler.predict import Timing, predict
 from bertha.errors import UserError
 from bertha.folders import BUILD
+from bertha.models.hard_attention import check_hard_attention
 from bertha.models.text import read_sentences
 from bertha.quantization import quantize_model
 from bertha.quantize.quantizer import Settings
@@ -57,6 +58,7 @@ def run(options) -> int:
         check_recipe(options.recipe)
     if options.tokens < 1:
         raise UserError(f"tokens must be at least 1, not {options.tokens}")
+    check_hard_attention(options.hard_attention, tokens=options.tokens, renormalised=options.renormalised)
     artifact = None
     if options.layer is None:
         artifact = compile_model(_quantised_model(options), options.preset, options.tokens)

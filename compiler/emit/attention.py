@@ -147,7 +147,7 @@ class _Attention:
 
     def _tables(self):
         e = self.e
-        if e.number == 0:
+        if e.number == 0 and e.model.attends:
             e.add(Opcode.TABLE, "softmax.table", table=Table.EXP2, src_addr=e.plan.line("exp2"))
         if e.layer.ffn:
             e.add(Opcode.TABLE, "gelu.table", table=Table.PIECEWISE, src_addr=e.plan.line("piecewise"))
@@ -244,6 +244,10 @@ class _Attention:
         """Words of P of these key panels."""
         return min(keys.stop * self.e.n, self.keys) - keys.start * self.e.n
 
+    def _real_keys(self, keys):
+        """Of these key panels, without what pads the last one."""
+        return min(keys.stop * self.e.n, self.e.seq) - keys.start * self.e.n
+
     def _scores(self, head, block, place):
         """int16 scores and row maxima: one command a key panel, a tile a row panel."""
         for rows, keys in self._groups(block):
@@ -322,7 +326,7 @@ class _Attention:
         e = self.e
         for rows, keys in self._groups(block):
             hard = {}
-            if 0 < e.layer.attention_keys < self._words(keys):
+            if 0 < e.layer.attention_keys < self._real_keys(keys):
                 hard = {"kept": e.layer.attention_keys, "whole_sum": not e.layer.attention_renormalised}
             for panel in rows:
                 row = panel - block.start

@@ -45,7 +45,7 @@ def emit_start(emitter, prepare, projection_tile) -> int:
         start.through_dram()
     else:
         count = start.run(prepare, projection_tile)
-    if emitter.plan.own_slots:
+    if emitter.plan.own_slots and emitter.model.attends:
         emitter.load_ranges(range(emitter.panels), range(emitter.panels), 0)
     return count
 
@@ -205,9 +205,10 @@ class _Start:
         e, model = self.e, self.e.model
         if self.operands and model.bare:
             e.load_region("zeros", model.zeros, "zeros")
-        e.load_region("softmax.table", model.exp2, "exp2")
-        e.load("ranges", model.ranges_address, e.plan.line("ranges"), model.range_lines)
-        if model.mask_lines:
+        if model.attends:
+            e.load_region("softmax.table", model.exp2, "exp2")
+            e.load("ranges", model.ranges_address, e.plan.line("ranges"), model.range_lines)
+        if model.attends and model.mask_lines:
             e.load("mask", model.mask_address, e.plan.line("mask"), model.mask_lines)
         e.load_tables()
 

@@ -49,6 +49,8 @@ class ModelLayout:
     range_lines, mask_lines : int
     zeros : Region
         A line of zeros.
+    attends : bool
+        Whether a layer has heads.
     bare : bool
         Whether a layer has no heads or no neurons, so that a LayerNorm is that of the bare residual.
     exp2 : Region
@@ -75,6 +77,7 @@ class ModelLayout:
         self.zeros = image.place(bytes(config.line_bytes))
         self.exp2 = image.place(exp2_table())
         self.first_records = None if first_norm is None else image.place(norm_records(first_norm))
+        self.attends = any(layer.heads for layer in layers)
         self.bare = any(not (layer.heads and layer.ffn) for layer in layers)
         self.layers = [LayerLayout(layer, config, image=image, ablations=self.ablations) for layer in layers]
         self.constants = None

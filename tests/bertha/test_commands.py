@@ -107,11 +107,11 @@ def test_compile_predicts_a_whole_model(tmp_path, capsys, random_weights):
         (["--preset", "huge"], "preset must be one of"),
         (["--recipe", "w4"], "recipe must be one of w8a8, w8a8-split, mixed, a16, not 'w4'"),
         (
-            ["reduced", "--hard-attention", "0"],
-            "keys of hard attention must be from 1 to the 128 tokens of a run",
+            ["--hard-attention", "0"],
+            "keys of hard attention must be from 1 to the 128 tokens of a run, not 0",
         ),
-        (["reduced", "--hard-attention", "2:3"], "layers of --hard-attention must be from 0 to 1, not '2:3'"),
-        (["reduced", "--no-renormalise"], "--no-renormalise must go with --hard-attention, not without it"),
+        (["--tokens", "9", "--hard-attention", "2:10"], "must be from 1 to the 9 tokens of a run, not 10"),
+        (["--no-renormalise"], "--no-renormalise must go with --hard-attention, not without it"),
     ],
 )
 def test_compile_refuses(capsys, arguments, sentence):
