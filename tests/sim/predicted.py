@@ -109,7 +109,8 @@ def draw(seed, number, names=tuple(CONFIGS)) -> Case:
     name = chance.choice(names)
     config = CONFIGS[name]
     if chance.random() < 0.5:
-        model, kind = random_model(chance), "random layers"
+        pruned = random.Random(f"pruned {seed} {number}").random() < 0.3
+        model, kind = random_model(chance, pruned=pruned), "pruned layers" if pruned else "random layers"
     else:
         kind = chance.choice(RECIPES)
         heads = chance.randint(1, 4)

@@ -31,7 +31,8 @@ def random_command(rng, bench, slot):
         fields["slot"] = slot
     fields["dst8_addr"] = bench.allocate([0] * (words // 2))
     if opcode == Opcode.SOFTMAX:
-        return opcode, fields
+        kept = rng.choice([0, rng.randint(1, words)]) if config.hard_attention else 0
+        return opcode, fields | {"kept": kept, "whole_sum": rng.randrange(2)}
     records = [rng.getrandbits(config.line_bits) for _ in range(-(-8 * words // config.line_bytes))]
     fields |= {
         "param_addr": bench.allocate(records),
