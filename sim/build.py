@@ -50,7 +50,7 @@ _VERILATOR_FLAGS = [
 ]
 
 
-TOPLEVELS = {"system": ["axi_memory.sv", "system.sv"], "axi_memory": ["axi_memory.sv"]}
+TOPLEVELS = {"system": ["axi_memory.sv", "scratchpad_monitor.sv", "system.sv"], "axi_memory": ["axi_memory.sv"]}
 """Modules that can be simulated, with the files of `sim/hdl` that they need."""
 
 _OPTIMISATION = ["OPT_FAST=-O2", "OPT_SLOW=-O0", "OPT_GLOBAL=-O2"]
