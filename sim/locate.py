@@ -1,11 +1,6 @@
 """Finds where a run first went wrong, by making it once more and looking at all that it writes."""
 
-from bertha.sim.difference import (
-    Difference,
-    ExpectedWrites,
-    first_store_difference,
-    first_write_difference,
-)
+from bertha.sim.difference import Difference, ExpectedWrites, first_store_difference, first_write_difference
 from bertha.sim.job import WATCHED_FILE, Job, read_outcome, read_watched
 from bertha.sim.launch import launch
 from bertha.sim.progress import PROGRESS_FILE

@@ -97,12 +97,12 @@ def _explained(report, folder, simulation, runs, outcomes, watch):
         cycles = place.first_cycle, place.last_cycle
         times = [f"{wave_time(cycle, outcomes[number]):,}" for cycle in cycles]
         sentence += (
-            f" (time {times[0]} to {times[1]} in waves.fst)" if simulation.waves else " (--waves records them)"
+            f" (time {times[0]} to {times[1]} in waves.fst)"
+            if simulation.waves
+            else " (--waves records them)"
         )
     difference = f"{report.first_difference}; {sentence}"
-    return replace(
-        report, first_difference=difference, difference=None if place is None else asdict(place)
-    )
+    return replace(report, first_difference=difference, difference=None if place is None else asdict(place))
 
 
 def _announcement(options, runs, what):
