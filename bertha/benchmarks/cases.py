@@ -16,6 +16,7 @@ from bertha.rtl.isa import Engine
 
 __all__ = ["Case", "Figures", "attention_utilization", "figures"]
 
+_RECIPE = "w8a8"
 _SEED = 1  # of the random stalls
 
 
@@ -26,7 +27,7 @@ class Case:
     Attributes
     ----------
     model : str
-        See `bertha.models.shapes.model_shape`; its operands are int8, without duplicates.
+        See `bertha.models.shapes.model_shape`; its operands are int8, without duplicates, and no neuron has copies.
     preset : str
     tokens : int
         One sentence, which fills the program.
@@ -132,7 +133,7 @@ _MEMORY = {"latency": 100, "bandwidth": 1.0, "stalls": 0.0}  # that no program d
 
 
 def _workload(case):
-    return Workload(model=case.model, tokens=case.tokens, recipe="w8a8")
+    return Workload(model=case.model, tokens=case.tokens, recipe=_RECIPE, copies=False)
 
 
 @functools.lru_cache(maxsize=1)
@@ -143,7 +144,7 @@ def _model_program(case):
 
 def _layer_program(case):
     shape = model_shape(case.model)
-    layer = placeholder_model(shape, operand_plan(shape, "w8a8"), layers=1).layers[0]
+    layer = placeholder_model(shape, operand_plan(shape, _RECIPE), layers=1, copies=False).layers[0]
     return compile_layer(layer, preset(case.preset), seq=case.tokens)
 
 

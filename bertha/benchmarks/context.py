@@ -43,8 +43,9 @@ class KeptFigures:
                     entry = json.loads(line)
                 except ValueError:  # the last one, if it was interrupted
                     continue
-                if entry.pop("code") == self._code:
-                    found[entry.pop("key")] = Kept(**entry)
+                key, code = entry.pop("key"), entry.pop("code")
+                if code == self._code:
+                    found[key] = Kept(**entry)
         return found
 
     def get(self, key) -> Kept | None:

@@ -47,8 +47,8 @@ def measure_prediction(context, cases=CASES) -> Measured:
     return Measured(float(found[1]) / 100, last)
 
 
-def measure_sweep(context, grid=None, points=POINTS) -> Measured:
-    """Seconds of `bertha sweep` over a grid of points of BERT-base, from its start to its end.
+def measure_sweep(context, model=BASE, grid=None, points=POINTS) -> Measured:
+    """Seconds of `bertha sweep` over a grid of points of a model, from its start to its end.
 
     Raises
     ------
@@ -58,7 +58,7 @@ def measure_sweep(context, grid=None, points=POINTS) -> Measured:
     chosen = [part for pair in (grid or GRID).items() for part in pair]
     context.notify(f"sweep of {points} points")
     with tempfile.TemporaryDirectory() as folder:
-        command = [sys.executable, "-m", "bertha", "sweep", "--model", BASE, "--recipe", "w8a8", *chosen]
+        command = [sys.executable, "-m", "bertha", "sweep", "--model", model, "--recipe", "w8a8", *chosen]
         start = time.monotonic()
         result = subprocess.run(
             [*command, "--out", folder],
