@@ -10,13 +10,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from bertha.compiler.interpret import Interpreter
-from bertha.compiler.operations import kind_of, layer_of
+from bertha.compiler.operations import general_name, kind_of, layer_of
 from bertha.rtl.isa import Opcode, decode
 from bertha.sim.writes import WRITE_PORTS
 
 __all__ = ["Difference", "ExpectedWrites", "first_store_difference", "first_write_difference"]
 
 _UNSIGNED = (Opcode.SOFTMAX,)
+_INT16_LOADS = ("residual", "embedding")  # operations whose LOADs bring int16 panels
 _WINDOW_CYCLES = 20
 """So many cycles before the command begins and behind the wrong write are shown, too."""
 
@@ -50,8 +51,8 @@ class Difference:
         The word's two values in the row; None if nothing was, or had to be, written.
     first_cycle, last_cycle : int
         From the doorbell: what to look at, from the command's begin to the wrong write.
-    values : int
-        Lines, of all that the run wrote, that differ; each follows from the first one, or is a fault of its own.
+    wrong_lines : int
+        Lines, of all that the run wrote, that differ: the first one, what follows from it, and other faults.
     """
 
     operation: str
@@ -71,7 +72,7 @@ class Difference:
     expected: int | None
     first_cycle: int
     last_cycle: int
-    values: int
+    wrong_lines: int
 
     def __str__(self):
         place = "before layer 0" if self.layer is None else f"layer {self.layer}"
@@ -146,9 +147,12 @@ class ExpectedWrites(Interpreter):
     def put(self, first, lines, *, bits) -> None:
         super().put(first, lines, bits=bits)
         number, tile = self._now
-        token = self._token_of(self.commands[number], tile)
+        command = self.commands[number]
+        token = self._token_of(command, tile)
         self._token[first : first + len(lines)] = -1 if token is None else token
-        address = self._address(self.commands[number], first)
+        address = self._address(command, first)
+        if command.opcode == Opcode.LOAD and general_name(command.name) in _INT16_LOADS:
+            bits = 16
         self._sources.append(_Source(number, tile, first, bits, token, address))
         self._starts.append(self._count)
         self._count += len(lines)
@@ -256,7 +260,7 @@ def first_store_difference(expected, dram, *, trace) -> Difference | None:
                 expected=value,
                 first_cycle=max(0, begin - _WINDOW_CYCLES),
                 last_cycle=end + _WINDOW_CYCLES,
-                values=len(wrong),
+                wrong_lines=len(np.unique(wrong // line_bytes)),
             )
     return None
 
@@ -324,7 +328,7 @@ def _describe(expected, number, content, trace, cycle, count):
         expected=value,
         first_cycle=max(0, begin - _WINDOW_CYCLES),
         last_cycle=(end if cycle is None else cycle) + _WINDOW_CYCLES,
-        values=count,
+        wrong_lines=count,
     )
 
 
@@ -345,7 +349,7 @@ def _misplaced(expected, row, content, engine, trace, cycle, count):
         result=int(content.view(np.int8)[0]),
         first_cycle=max(0, begin[0] - _WINDOW_CYCLES),
         last_cycle=cycle + _WINDOW_CYCLES,
-        values=count,
+        wrong_lines=count,
     )
 
 

@@ -8,6 +8,11 @@ from bertha.comparison.tables import difference, rows_of, show_value
 __all__ = ["write_comparison"]
 
 _COLOURS = ("#4c78a8", "#f58518")
+_PANEL, _BETWEEN, _LINE = (
+    270,
+    100,
+    26,
+)  # pixels: a panel's bars, what is between two panels, a line of the table
 
 
 def write_comparison(path, one, other) -> Path:
@@ -26,15 +31,18 @@ def write_comparison(path, one, other) -> Path:
     if one.layers or other.layers:
         panels.append(("Cycles by layer", _layer_bars(one, other)))
     panels += [(f"{engine}: cycles by what it is", bars) for engine, bars in _engine_bars(one, other)]
+    rows = _figure_rows(one, other)
+    table_height = _LINE * (len(rows) + 2)
+    height = table_height + len(panels) * (_PANEL + _BETWEEN)
     figure = make_subplots(
         rows=1 + len(panels),
         cols=1,
         specs=[[{"type": "table"}], *[[{"type": "xy"}]] * len(panels)],
         subplot_titles=["", *(html.escape(title) for title, _ in panels)],
-        row_heights=[1.6, *[1.0] * len(panels)],
-        vertical_spacing=0.25 / (1 + len(panels)),
+        row_heights=[table_height, *[_PANEL] * len(panels)],
+        vertical_spacing=_BETWEEN / height,
     )
-    figure.add_trace(_figure_table(go, one, other), row=1, col=1)
+    figure.add_trace(_figure_table(go, rows), row=1, col=1)
     for number, (_, (names, sides)) in enumerate(panels, 2):
         for label, values, colour in zip("AB", sides, _COLOURS):
             figure.add_trace(
@@ -55,8 +63,8 @@ def write_comparison(path, one, other) -> Path:
         title=title,
         template="plotly_white",
         barmode="group",
-        height=380 * (2 + len(panels)),
-        margin={"t": 110},
+        height=height + 2 * _BETWEEN,
+        margin={"t": _BETWEEN, "b": _BETWEEN},
     )
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -64,16 +72,19 @@ def write_comparison(path, one, other) -> Path:
     return path
 
 
-def _figure_table(go, one, other):
-    rows = [
-        (name, one.facts.get(name, ""), other.facts.get(name, ""), "", "")
-        for name in rows_of(one.facts, other.facts)
-    ]
+def _figure_rows(one, other):
+    """Facts and figures, five cells each."""
+    names = rows_of(one.facts, other.facts)
+    rows = [(name, one.facts.get(name, ""), other.facts.get(name, ""), "", "") for name in names]
     for name in rows_of(one.figures, other.figures):
         unit = (one.figures | other.figures)[name][1]
         values = [side.figures.get(name, (None,))[0] for side in (one, other)]
         rows.append((name, *(show_value(value, unit) for value in values), *difference(*values, unit)))
-    columns = [[html.escape(row[place]) for row in rows if row[1] or row[2]] for place in range(5)]
+    return [row for row in rows if row[1] or row[2]]
+
+
+def _figure_table(go, rows):
+    columns = [[html.escape(row[place]) for row in rows] for place in range(5)]
     return go.Table(
         header={"values": ["", "A", "B", "B − A", "B / A"], "align": "left"},
         cells={"values": columns, "align": ["left", "right", "right", "right", "right"]},

@@ -1,10 +1,10 @@
 """Reads what is compared: a run's report.json, or what `bertha predict --json` printed, in one form."""
 
 import json
-import re
 from dataclasses import dataclass
 from pathlib import Path
 
+from bertha.compiler.operations import general_name
 from bertha.errors import UserError
 
 __all__ = ["Kind", "Layer", "Side", "read_pair", "read_side"]
@@ -193,8 +193,7 @@ def _operations(rows):
     """Of a layer alone: its operations, without the numbers of heads and panels."""
     found = {}
     for row in rows:
-        parts = [part for part in row["name"].split(".") if not re.fullmatch(r"(layer|head|panel)\d+", part)]
-        key = ".".join(parts), row["engine"]
+        key = general_name(row["name"]), row["engine"]
         old = found.get(key, Kind(0, 0, 0))
         found[key] = Kind(
             old.cycles + row["busy_cycles"], old.macs + row["macs"], old.dram_bytes + row["dram_bytes"]

@@ -155,7 +155,7 @@ def test_a_wrong_word_is_named(expected, operation):
     found = difference(expected, rows, contents, trace)
     lane = 2 if source.bits == 8 else 1
     assert (found.operation, found.command) == (f"layer0.{operation}", source.command)
-    assert (found.row, found.word, found.values) == (lane, 0, 1)
+    assert (found.row, found.word, found.wrong_lines) == (lane, 0, 1)
     assert found.row_is == ("dimension" if "value" in operation else "token")
     assert abs(found.result - found.expected) == 4
     start = COMMAND_CYCLES * source.command
@@ -197,4 +197,4 @@ def test_a_wrong_store(expected):
     dram[store.get("dram_addr") - base + 8 + 3] ^= 1
     found = first_store_difference(expected, dram, trace=trace)
     assert (found.operation, found.engine, found.address) == (store.name, "store", store.get("dram_addr") + 8)
-    assert (found.row, found.word) == (3, 2)
+    assert (found.row, found.word, found.wrong_lines) == (3, 2, 1)

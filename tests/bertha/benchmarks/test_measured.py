@@ -12,6 +12,7 @@ from bertha.benchmarks.context import Context, KeptFigures
 from bertha.benchmarks.robustness import measure_cost, measure_roofline
 from bertha.compiler.program import Command, Work
 from bertha.errors import ToolError, UserError
+from bertha.rtl.config import preset
 from bertha.rtl.isa import Opcode
 from bertha.sim.memory import Trace
 
@@ -117,6 +118,15 @@ def test_speed_is_that_under_cocotb(contexts):
     measured = simulator.measure_speed(context, "tiny4", model="reduced", tokens=4)
     assert 100 < measured.value < 1e7
     assert "in a bare C++ loop; the fastest of 1 runs" in measured.detail
+
+
+def test_a_cold_build_is_one_in_an_empty_folder(contexts, monkeypatch):
+    def build(config, *, folder):
+        assert config == preset("edge16") and list(folder.iterdir()) == []
+        (folder / "built").touch()
+
+    monkeypatch.setattr("bertha.sim.build.build", build)
+    assert 0 <= simulator.measure_build(contexts[0], "edge16").value < 10
 
 
 def test_a_layer_beside_scalesim(contexts, monkeypatch):
