@@ -3,7 +3,7 @@
 PYTHON ?= python3
 RUN := .venv/bin/python
 
-# What MODEL=, LAYER=, TOKENS= (or SEQ=), PRESET=, TEXT= (or INPUT=) and the like say to `bertha sim` and `bertha bench`.
+# What MODEL=, LAYER=, TOKENS= (or SEQ=), PRESET=, TEXT= (or INPUT=) and the like say to `bertha sim` and `bertha speed`.
 option = $(if $($(1)),--$(2) '$($(1))')
 preset = $(call option,PRESET,preset)
 options = $(call option,MODEL,model) $(call option,LAYER,layer) $(preset) \
@@ -12,7 +12,7 @@ options = $(call option,MODEL,model) $(call option,LAYER,layer) $(preset) \
   $(if $(or $(TEXT),$(INPUT)),--text '$(or $(TEXT),$(INPUT))') $(if $(filter-out 0,$(WAVES)),--waves)
 whole = $(call option,RECIPE,recipe) $(call option,PACKING,packing) $(if $(filter-out 0,$(PAIRS)),--pairs)
 
-.PHONY: help environment setup sim test coverage test-long accuracy verilog bench-sim fpga-report scalesim lint clean
+.PHONY: help environment setup sim test coverage test-long accuracy verilog bench bench-sim fpga-report scalesim lint clean
 .DEFAULT_GOAL := help
 
 help: ## list the targets
@@ -43,8 +43,11 @@ accuracy: environment ## measure whole models beside PyTorch: embeddings, tasks 
 verilog: environment ## write the accelerator's Verilog, manifest and C header (PRESET=)
 	@$(RUN) -m bertha verilog $(preset)
 
+bench: environment ## measure all figures that have a target, and put them into docs/results.md (ARGS='--only NAME', --predicted, --list)
+	@$(RUN) -m bertha bench $(ARGS)
+
 bench-sim: environment ## measure the simulation's speed under cocotb against a bare C++ loop
-	@$(RUN) -m bertha bench $(options)
+	@$(RUN) -m bertha speed $(options)
 
 fpga-report: environment ## place and route the accelerator for an ECP5-85F (PRESET=, PACK_ONLY=1)
 	@$(RUN) -m bertha fpga report $(preset) $(if $(filter-out 0,$(PACK_ONLY)),--pack-only)

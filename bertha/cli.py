@@ -15,7 +15,9 @@ __all__ = ["main"]
 
 COMMANDS = {
     "sim": "run a model, or a layer of it, in RTL simulation and compare every byte",
-    "bench": "measure the simulation's speed under cocotb against a bare C++ loop",
+    "compare": "show two runs, or predictions, side by side",
+    "bench": "measure all figures that have a target: utilisation, robustness, predictions, speed",
+    "speed": "measure the simulation's speed under cocotb against a bare C++ loop",
     "compile": "compile a model: keep it in a file, print the program or what it will cost",
     "run": "run a compiled model on texts: embeddings, hidden states or labels",
     "info": "show what is in a compiled model",

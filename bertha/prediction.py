@@ -38,6 +38,8 @@ class Workload:
     hard_attention : str or None
         Keys that tokens attend to, see `bertha.models.hard_attention.parse_hard_attention`; by default all.
     ablations : Ablations
+    copies : bool
+        Whether neurons have copies, as many as the quantiser may make.
     """
 
     model: str
@@ -46,6 +48,7 @@ class Workload:
     sentences: tuple = ()
     hard_attention: str | None = None
     ablations: Ablations = Ablations()
+    copies: bool = True
 
 
 def compile_workload(workload, config, *, to_run=False) -> tuple[Program, int]:
@@ -72,7 +75,11 @@ def compile_workload(workload, config, *, to_run=False) -> tuple[Program, int]:
     try:
         program = compile_model(
             placeholder_model(
-                shape, operand_plan(shape, workload.recipe), layers=layers, hard_attention=hard
+                shape,
+                operand_plan(shape, workload.recipe),
+                layers=layers,
+                hard_attention=hard,
+                copies=workload.copies,
             ),
             config,
             tokens=workload.tokens,

@@ -126,10 +126,14 @@ class Interpreter:
         count = len(words) + (len(words) & 1)
         padded = np.zeros((count, self._n), dtype=np.uint8)
         padded[: len(words)] = np.asarray(words).astype(np.uint8)
-        self._lines(first, count // 2)[:] = padded.reshape(-1, self._line)
+        self.put(first, padded.reshape(-1, self._line), bits=8)
 
     def _put16(self, first, words):
-        self._lines(first, len(words))[:] = np.ascontiguousarray(words.astype("<i2")).view(np.uint8)
+        self.put(first, np.ascontiguousarray(words.astype("<i2")).view(np.uint8), bits=16)
+
+    def put(self, first, lines, *, bits) -> None:
+        """Writes lines, uint8 [count, line_bytes] with words of so many bits, from line `first` on."""
+        self._lines(first, len(lines))[:] = lines
 
     def _bytes(self, first, count):
         return self._lines(first, -(-count // self._line)).reshape(-1)[:count]
@@ -141,18 +145,15 @@ class Interpreter:
         for row in range(f["rows"]):
             start = f["dram_addr"] + row * f["dram_stride"] - self._base
             line = f["scratchpad_addr"] + row * f["scratchpad_stride"]
-            yield (
-                self._dram[start : start + f["lines"] * self._line].reshape(-1, self._line),
-                self._lines(line, f["lines"]),
-            )
+            yield self._dram[start : start + f["lines"] * self._line].reshape(-1, self._line), line
 
     def _load(self, f):
-        for outside, inside in self._rows(f):
-            inside[:] = outside
+        for outside, line in self._rows(f):
+            self.put(line, outside, bits=8)
 
     def _store(self, f):
-        for outside, inside in self._rows(f):
-            outside[:] = inside
+        for outside, line in self._rows(f):
+            outside[:] = self._lines(line, f["lines"])
 
     def _gemm(self, f, tile):
         def place(name):

@@ -4,7 +4,7 @@ import re
 
 from bertha.rtl.isa import Engine
 
-__all__ = ["EMBEDDING", "KINDS", "kind_of", "layer_of"]
+__all__ = ["EMBEDDING", "KINDS", "general_name", "kind_of", "layer_of"]
 
 EMBEDDING = "embedding"
 
@@ -37,6 +37,11 @@ def kind_of(command) -> str:
     if command.engine in (Engine.LOAD, Engine.STORE):
         return _WEIGHTS if operation == "weights" else _OTHER_DMA
     return EMBEDDING if operation.startswith(EMBEDDING) else _KIND_OF[operation]
+
+
+def general_name(name) -> str:
+    """An operation's name without its layer and the number of its head or panel."""
+    return ".".join(part for part in name.split(".") if not re.fullmatch(r"(layer|head|panel)\d+", part))
 
 
 def layer_of(name) -> int | None:

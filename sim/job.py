@@ -6,9 +6,19 @@ from pathlib import Path
 
 import numpy as np
 
-__all__ = ["Job", "JobProgram", "Outcome", "read_outcome", "write_outcome"]
+__all__ = [
+    "WATCHED_FILE",
+    "Job",
+    "JobProgram",
+    "Outcome",
+    "read_outcome",
+    "read_watched",
+    "write_outcome",
+    "write_watched",
+]
 
 _JOB = "job.json"
+WATCHED_FILE = "watched.npz"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,6 +73,8 @@ class Job:
         Of the memory, in cycles.
     bandwidth : float
         Of the memory, in bytes a cycle.
+    watched : int or None
+        The number of a run of which all that it wrote is kept, too (`write_watched`).
     """
 
     config: dict
@@ -70,6 +82,7 @@ class Job:
     runs: list
     latency: int
     bandwidth: float
+    watched: int | None = None
 
     def write(self, folder, *, pieces, inputs) -> None:
         """Writes the job into `folder`.
@@ -91,7 +104,11 @@ class Job:
         for number, parts in enumerate(inputs):
             arrays = {str(address): np.frombuffer(content, np.uint8) for address, content in parts}
             np.savez(folder / f"input{number}.npz", **arrays)
-        (folder / _JOB).write_text(json.dumps(asdict(self), indent=2), encoding="utf-8")
+        self.write_description(folder)
+
+    def write_description(self, folder) -> None:
+        """Writes what the job is, without its memory and inputs."""
+        (Path(folder) / _JOB).write_text(json.dumps(asdict(self), indent=2), encoding="utf-8")
 
     @classmethod
     def read(cls, folder) -> "Job":
@@ -135,6 +152,8 @@ class Outcome:
         Bytes outside the results and the scratch that are not what they were before.
     seconds : float
         Wall-clock time.
+    doorbell : int
+        Clock edge of the doorbell write, from the simulation's first one on.
     engine_cycles : dict or None
         `bertha.runtime.engine_cycles.EngineCycles` as a dict; None of an accelerator without cycle counters.
     """
@@ -147,6 +166,7 @@ class Outcome:
     bytes_written: int
     stray_bytes: int
     seconds: float
+    doorbell: int = 0
     engine_cycles: dict | None = None
 
 
@@ -165,3 +185,14 @@ def read_outcome(folder, number) -> Outcome:
     with np.load(folder / f"output{number}.npz") as arrays:
         trace = {name: arrays[name] for name in arrays.files if name != "output"}
         return Outcome(output=arrays["output"], trace=trace, **figures)
+
+
+def write_watched(folder, rows, contents, memory) -> None:
+    """Writes what the watched run left: lines written to the scratchpad (`bertha.sim.writes.WriteLog`) and the memory."""
+    np.savez(Path(folder) / WATCHED_FILE, rows=rows, contents=contents, memory=memory)
+
+
+def read_watched(folder) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """What `write_watched` wrote."""
+    with np.load(Path(folder) / WATCHED_FILE) as arrays:
+        return arrays["rows"], arrays["contents"], arrays["memory"]

@@ -11,9 +11,10 @@ from bertha.errors import SimulationError
 from bertha.rtl.config import Config
 from bertha.runtime.driver import Driver
 from bertha.sim.cocotb_transport import CocotbTransport
-from bertha.sim.job import Job, Outcome, write_outcome
+from bertha.sim.job import Job, Outcome, write_outcome, write_watched
 from bertha.sim.memory import TRACE_ENGINES, Memory, Trace, stray_bytes
 from bertha.sim.progress import PROGRESS_FILE, note_progress
+from bertha.sim.writes import WriteLog
 
 _CYCLES_APART = 4  # most that the accelerator's cycle counter may differ from the bench's
 
@@ -26,6 +27,7 @@ async def run_job(dut) -> None:
     trace = Trace()
     transport = CocotbTransport(dut)
     driver = Driver(transport)
+    writes = WriteLog(Config(**job.config).line_bytes)
     memory = program = None
 
     for number, which in enumerate(job.runs):
@@ -42,6 +44,7 @@ async def run_job(dut) -> None:
             memory.write(address, content)
         expected = memory.bytes.copy()
         trace.clear()
+        writes.keep(number == job.watched)
         read, written, begin = memory.bytes_read, memory.bytes_written, time.perf_counter()
 
         def progress(cycles, number=number):
@@ -61,6 +64,8 @@ async def run_job(dut) -> None:
         engine_cycles = await driver.engine_cycles()
         if engine_cycles:
             _check_sums(engine_cycles, result.cycles)
+        if number == job.watched:
+            write_watched(folder, *writes.read(), memory.bytes)
         rows = {engine: trace.rows(engine) for engine in TRACE_ENGINES}
         for engine_rows in rows.values():
             for name in ("first", "last"):
@@ -77,6 +82,7 @@ async def run_job(dut) -> None:
                 bytes_written=memory.bytes_written - written,
                 stray_bytes=stray_bytes(memory, expected, [program.output, *program.scratch]),
                 seconds=seconds,
+                doorbell=doorbell,
                 engine_cycles=asdict(engine_cycles) if engine_cycles else None,
             ),
         )

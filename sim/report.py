@@ -122,6 +122,10 @@ class RunReport:
     bit_exact : bool
         Every byte of every result equals the integer model's, and no other byte was changed.
     first_difference : str or None
+        What is wrong with the result, and where that began.
+    difference : dict or None
+        Of a run that is wrong by the accelerator's fault: `bertha.sim.difference.Difference`, the first wrong result
+        of a command.
     cosine_min, cosine_mean, snr_db, max_error : float
         Against PyTorch, over the real tokens of all sequences.
     layers : list
@@ -192,6 +196,7 @@ class RunReport:
     saturations: dict = field(default_factory=dict)
     engines: dict = field(default_factory=dict)
     array_waits: dict = field(default_factory=dict)
+    difference: dict | None = None
 
     @property
     def whole_model(self) -> bool:

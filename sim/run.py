@@ -1,9 +1,12 @@
 """The user's flow: a real model, or a layer of it, through quantiser, compiler and simulated accelerator, and back."""
 
+from dataclasses import asdict, replace
+
 from bertha.sim.build import build
 from bertha.sim.job import read_outcome
 from bertha.sim.launch import launch
 from bertha.sim.layer_report import layer_report
+from bertha.sim.locate import explain_difference, wave_time
 from bertha.sim.model_report import model_report
 from bertha.sim.options import run_name
 from bertha.sim.packed import prepare_model
@@ -72,6 +75,9 @@ def _run(options, console, prepare, report_of, what):
             )
         outcomes = [read_outcome(folder, number) for number in range(len(prepared.runs))]
         report = report_of(options, prepared, outcomes)
+        if not report.bit_exact:
+            notify("running again, to find where it first differs")
+            report = _explained(report, folder, simulation, prepared.runs, outcomes, progress.watch)
         file = folder / "report.json"
         write_report(report, file)
         print_report(report, console)
@@ -79,6 +85,24 @@ def _run(options, console, prepare, report_of, what):
         if waves:
             show_path("waves", waves)
     return report
+
+
+def _explained(report, folder, simulation, runs, outcomes, watch):
+    """The report with the first wrong result of a command, of the first run that is wrong."""
+    number = next(number for number, item in enumerate(report.sequences) if not item["bit_exact"])
+    sentence, place = explain_difference(
+        folder, simulation, runs[number], number, outcomes[number], watch=watch
+    )
+    if place is not None:
+        cycles = place.first_cycle, place.last_cycle
+        times = [f"{wave_time(cycle, outcomes[number]):,}" for cycle in cycles]
+        sentence += (
+            f" (time {times[0]} to {times[1]} in waves.fst)"
+            if simulation.waves
+            else " (--waves records them)"
+        )
+    difference = f"{report.first_difference}; {sentence}"
+    return replace(report, first_difference=difference, difference=None if place is None else asdict(place))
 
 
 def _announcement(options, runs, what):

@@ -1,21 +1,15 @@
 """A run's report as tables to read."""
 
-import re
-
 from rich.markup import escape
 from rich.table import Table
 
+from bertha.compiler.operations import general_name
 from bertha.sim.engine_tables import engine_table, wait_table
 from bertha.sim.report import fold, printable
 
 __all__ = ["print_report"]
 
 _MOST_SENTENCES = 20
-
-
-def _general(name):
-    """The operation without its layer and the number of its head or panel: what one row of the table shows."""
-    return ".".join(part for part in name.split(".") if not re.fullmatch(r"(layer|head|panel)\d+", part))
 
 
 def _operation_table(report):
@@ -27,7 +21,7 @@ def _operation_table(report):
     table.add_column("engine")
     for name in ("commands", "start", "end", "busy cycles", "MACs", "utilisation", "DRAM bytes"):
         table.add_column(name, justify="right")
-    for item in fold(report.ops, _general):
+    for item in fold(report.ops, general_name):
         peak = report.array_n**2 * item.busy_cycles
         table.add_row(
             escape(item.name),

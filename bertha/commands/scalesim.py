@@ -71,7 +71,7 @@ def run(options) -> int:
             status.update(f"SCALE-Sim: {name} on {side} x {side}")
             products = SHAPES[name].products(options.seq)
             table.add_row(
-                f"{name}, {side} x {side}", *figures(products, side, _cycles(python, products, side))
+                f"{name}, {side} x {side}", *figures(products, side, product_cycles(python, products, side))
             )
     table_console().print(table)
     return 0
@@ -95,6 +95,18 @@ def figures(products, side, cycles) -> list[str]:
     ]
     totals.append(sum(count * min(found.values()) for count, found in zip(counts, cycles, strict=True)))
     return [f"{ideal:,.0f}", *(f"{total:,} ({100 * ideal / total:.1f} %)" for total in totals)]
+
+
+def best_cycles(products, side) -> int:
+    """Cycles of all products (see `figures`) in SCALE-Sim, each with the dataflow that suits it best.
+
+    Raises
+    ------
+    ToolError
+        If SCALE-Sim can't be installed, or fails.
+    """
+    cycles = product_cycles(_environment(BUILD / "scalesim"), products, side)
+    return sum(count * min(found.values()) for (count, *_), found in zip(products, cycles, strict=True))
 
 
 def _table(seq):
@@ -129,7 +141,7 @@ def _environment(folder):
     return python
 
 
-def _cycles(python, products, side):
+def product_cycles(python, products, side) -> list[dict[str, int]]:
     """What SCALE-Sim says of each product: a list of {dataflow: cycles}."""
     asked = json.dumps([[side, side, *sizes] for _, *sizes in products])
     # SCALE-Sim's environment isn't to see this one's packages.

@@ -1,12 +1,11 @@
 """Results of a sweep on disk: a line for each finished point, so that a sweep can be taken up again."""
 
 import csv
-import functools
-import hashlib
 import json
 from pathlib import Path
 
 from bertha import compiler, rtl
+from bertha.fingerprint import source_digest
 from bertha.sweep.points import AXES
 from bertha.sweep.work import FIELDS
 
@@ -26,7 +25,7 @@ class Store:
         self._path = Path(folder) / f"{kind}.jsonl"
         self._csv = Path(folder) / f"{kind}.csv"
         self._path.parent.mkdir(parents=True, exist_ok=True)
-        self._code = _code()
+        self._code = source_digest(compiler, rtl)
 
     def finished(self) -> dict[str, dict]:
         """Results by the key of their point, but for failed ones, and those of other versions of compiler and hardware."""
@@ -65,15 +64,3 @@ def _flat(point):
     values["sentences"] = "+".join(map(str, point.sentences))
     values["bandwidth"] = point.bandwidth if point.bandwidth is not None else ""
     return {**values, **point.changes}
-
-
-@functools.cache
-def _code():
-    """A digest of what results depend on."""
-    digest = hashlib.sha256()
-    for package in (compiler, rtl):
-        root = Path(package.__file__).parent
-        for path in sorted(root.rglob("*")):
-            if path.suffix in (".py", ".h", ".cpp"):
-                digest.update(path.read_bytes())
-    return digest.hexdigest()[:16]

@@ -6,10 +6,12 @@
 #include "Vtop__Dpi.h"
 #include "memory.h"
 #include "trace.h"
+#include "writes.h"
 
 namespace {
 Memory memory;
 Trace trace;
+WriteLog writes;
 }  // namespace
 
 // Called at every rising clock edge; arguments as in axi_memory.sv.
@@ -53,6 +55,12 @@ void system_clock(svBit reset, int bus_bytes,
 }
 
 extern "C" {
+
+// Called at a rising clock edge at which a line enters the scratchpad (scratchpad_monitor.sv).
+void scratchpad_write(int port, int line, int bytes, const svBitVecVal* content) {
+    const WriteRow row{memory.counters.cycle, static_cast<uint32_t>(line), static_cast<uint32_t>(port)};
+    writes.add(row, reinterpret_cast<const uint8_t*>(content), bytes);
+}
 
 // Makes the memory `size` zero bytes from address `base` on; the result is their place here.
 uint8_t* memory_allocate(uint64_t base, uint64_t size) {
@@ -105,4 +113,14 @@ const TraceRow* trace_rows(uint32_t engine, uint64_t* count) {
 uint32_t trace_newest(uint32_t engine) { return trace.newest(engine); }
 
 void trace_clear() { trace.clear(); }
+
+const WriteRow* writes_rows(uint64_t* count) {
+    *count = writes.rows().size();
+    return writes.rows().data();
+}
+
+const uint8_t* writes_contents() { return writes.contents().data(); }
+
+// Forgets what was written, and from now on keeps what is, or doesn't.
+void writes_keep(int keeps) { writes.keep(keeps != 0); }
 }

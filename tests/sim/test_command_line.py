@@ -97,10 +97,10 @@ def test_options_of_a_layer_and_of_a_model(refused, arguments, message):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["bench", "--waves"], "unrecognized arguments: --waves"),
-        (["bench", "--rounds", "0"], "--rounds must be an integer from 1 to 1000, not 0"),
-        (["bench", "--rounds", "a"], "--rounds must be an integer from 1 to 1000, not 'a'"),
-        (["bench", "--model", "reduced", "--latency", "0"], "latency must be from 1 to 100000 cycles, not 0"),
+        (["speed", "--waves"], "unrecognized arguments: --waves"),
+        (["speed", "--rounds", "0"], "--rounds must be an integer from 1 to 1000, not 0"),
+        (["speed", "--rounds", "a"], "--rounds must be an integer from 1 to 1000, not 'a'"),
+        (["speed", "--model", "reduced", "--latency", "0"], "latency must be from 1 to 100000 cycles, not 0"),
         (["accuracy", "--sentences", "0"], "--sentences must be an integer from 1 to 9999, not 0"),
         (
             ["accuracy", "--model", "reduced", "--layers", "0", "2"],

@@ -59,6 +59,7 @@ def test_a_difference_fails(monkeypatch, capsys):
     assert main(["sim", "--model", "reduced", "--preset", "tiny4", "--seq", "8", "--layer", "0"]) == 1
     streams = capsys.readouterr()
     assert "1 of 256 values, first at token 3, feature 5" in streams.err
+    assert "did what every command of its program says" in streams.err
     assert "DIFFERENT" in streams.out
     report = json.loads((BUILD / "sim" / "reduced-layer0-s8-tiny4" / "report.json").read_text())
     assert report["bit_exact"] is False

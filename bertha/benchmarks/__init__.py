@@ -1,0 +1,1 @@
+"""The figures that the project is held to, each a small benchmark: `bertha bench`."""

@@ -1,0 +1,1 @@
+"""Two runs, or two predictions, side by side: `bertha compare`."""
