@@ -212,7 +212,7 @@ class OperationCost:
 
     def as_dict(self) -> dict:
         """As JSON has it."""
-        derived = ("bound", "intensity", "dram_intensity")
+        derived = ("dram_bytes", "bound", "intensity", "dram_intensity")
         return vars(self) | {name: getattr(self, name) for name in derived}
 
 
@@ -255,7 +255,9 @@ def attribute(program, times, ranges=None) -> list[OperationCost]:
         cost.causes = dict(zip(CAUSES, spent.tolist())) if spent.any() else {}
     _add_tail(costs, program, times, last_gemm, end)
     order = {purpose: place for place, purpose in enumerate(PURPOSES)}
-    return sorted(costs.values(), key=lambda cost: (-1 if cost.layer is None else cost.layer, order[cost.purpose]))
+    return sorted(
+        costs.values(), key=lambda cost: (-1 if cost.layer is None else cost.layer, order[cost.purpose])
+    )
 
 
 def _key(command):
@@ -356,7 +358,15 @@ def total_of(costs, **identity) -> OperationCost:
     total = OperationCost(**identity)
     engine = _main_engine(costs).name.lower()
     for cost in costs:
-        for name in ("commands", "cycles", "macs", "bytes_read", "bytes_written", "least_bytes", "operand_bytes"):
+        for name in (
+            "commands",
+            "cycles",
+            "macs",
+            "bytes_read",
+            "bytes_written",
+            "least_bytes",
+            "operand_bytes",
+        ):
             setattr(total, name, getattr(total, name) + getattr(cost, name))
         merging = [(total.busy, cost.busy)]
         if engine in cost.busy:
@@ -373,7 +383,9 @@ def by_purpose(costs) -> list[OperationCost]:
     for cost in costs:
         groups[cost.purpose].append(cost)
     return [
-        total_of(groups[purpose], layer=None, name=purpose, purpose=purpose) for purpose in PURPOSES if groups[purpose]
+        total_of(groups[purpose], layer=None, name=purpose, purpose=purpose)
+        for purpose in PURPOSES
+        if groups[purpose]
     ]
 
 

@@ -350,4 +350,8 @@ def _copied(place, count, dtype):
     if not count:
         return np.zeros(0, dtype)
     size = count * dtype.itemsize
-    return np.frombuffer((ctypes.c_uint8 * size).from_address(place), dtype.base if dtype.shape else dtype).reshape(count, *dtype.shape).copy()
+    return (
+        np.frombuffer((ctypes.c_uint8 * size).from_address(place), dtype.base if dtype.shape else dtype)
+        .reshape(count, *dtype.shape)
+        .copy()
+    )

@@ -10,7 +10,9 @@ from bertha.sim.packed import prepare_model
 from bertha.sim.prepare import prepare, read_texts, run_folder, write_job
 from bertha.sim.progress import PROGRESS_FILE, SimulationProgress
 from bertha.sim.report import RunReport, write_report
+from bertha.sim.report_page import write_report_page
 from bertha.sim.tables import print_report
+from bertha.sim.timeline import write_timeline
 
 __all__ = ["run_layer", "run_model"]
 
@@ -72,9 +74,13 @@ def _run(options, console, prepare, report_of, what):
             )
         outcomes = [read_outcome(folder, number) for number in range(len(prepared.runs))]
         report = report_of(options, prepared, outcomes)
-        file = folder / "report.json"
+        page, timeline, file = (folder / name for name in ("report.html", "timeline.json", "report.json"))
+        write_timeline(prepared.runs, outcomes, timeline)
+        write_report_page(report, prepared.runs, outcomes, page)
         write_report(report, file)
         print_report(report, console)
+        show_path("page", page)
+        show_path("timeline", timeline)
         show_path("report", file)
         if waves:
             show_path("waves", waves)
