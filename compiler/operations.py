@@ -4,7 +4,16 @@ import re
 
 from bertha.rtl.isa import Engine
 
-__all__ = ["EMBEDDING", "KINDS", "general_name", "kind_of", "layer_of"]
+__all__ = [
+    "EMBEDDING",
+    "KINDS",
+    "PURPOSES",
+    "general_name",
+    "kind_of",
+    "layer_of",
+    "operation_of",
+    "purpose_of",
+]
 
 EMBEDDING = "embedding"
 
@@ -20,8 +29,8 @@ _KIND_OF = {
     "softmax": "softmax",
     "context": "P·V",
     "output": "output",
-    "intermediate": "FFN1",
-    "gelu": "FFN1",
+    "intermediate": "FFN1 + GELU",
+    "gelu": "FFN1 + GELU",
     "down": "FFN2",
     "attention_norm": "LayerNorm",
     "output_norm": "LayerNorm",
@@ -29,6 +38,15 @@ _KIND_OF = {
 
 KINDS = (*dict.fromkeys(_KIND_OF.values()), _WEIGHTS, _OTHER_DMA)
 """Kinds of operations, in the order in which they are shown."""
+
+
+_STREAM, _RESULT = "residual", "result"
+
+_DATA_FOR = {"zeros": EMBEDDING, "x8": "projections", "x16": _STREAM, _STREAM: _STREAM, _RESULT: _RESULT}
+"""What data that isn't called by an operation's name is for."""
+
+PURPOSES = (*dict.fromkeys(_KIND_OF.values()), _STREAM, _RESULT)
+"""Kinds of operations, with the DMA that brings their weights and operands and takes their results."""
 
 
 def kind_of(command) -> str:
@@ -53,3 +71,22 @@ def layer_of(name) -> int | None:
 
 def _operation(name):
     return name.split(".")[1]
+
+
+def operation_of(command) -> str:
+    """The operation that a command is part of or moves data for: all heads and panels of a layer's are one."""
+    parts = command.name.split(".")
+    if parts[1] == "weights":
+        return parts[2]
+    if command.engine == Engine.STORE and parts[1] == "output":
+        return _RESULT
+    if command.engine == Engine.LOAD and parts[1] == "context" and parts[2].startswith("panel"):
+        return "output"
+    return EMBEDDING if parts[1].startswith((EMBEDDING, "input_quantize")) else parts[1]
+
+
+def purpose_of(operation) -> str:
+    """The one of `PURPOSES` that an operation (`operation_of`) is of."""
+    if operation == EMBEDDING:
+        return EMBEDDING
+    return _KIND_OF.get(operation) or _DATA_FOR[operation]

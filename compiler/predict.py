@@ -183,12 +183,17 @@ class Prediction:
             for layer in range(len(ends))
         ]
 
+    @cached_property
+    def counts(self) -> np.ndarray:
+        """int64 [commands]: how often each command of the program counts."""
+        again = [self.repeats > 1 and _is_of_layer(command, 1) for command in self.program.commands]
+        return np.where(again, self.repeats, 1)
+
     def _counted(self):
         """Commands that are active or have operations of their own, their results, and how often they count."""
-        for command, row in zip(self.program.commands, self.run.commands, strict=True):
-            if not row["busy"] and not command.work:
-                continue
-            yield command, row, self.repeats if self.repeats > 1 and _is_of_layer(command, 1) else 1
+        for command, row, count in zip(self.program.commands, self.run.commands, self.counts, strict=True):
+            if row["busy"] or command.work:
+                yield command, row, count
 
 
 def predict(program, timing=None, *, layers=None) -> Prediction:

@@ -6,6 +6,7 @@ from amaranth.lib.wiring import In, Out, connect, flipped
 
 from bertha.rtl.axi import axi4_lite_signature, axi4_signature
 from bertha.rtl.control.control import Control
+from bertha.rtl.counters.classes import CycleClass
 from bertha.rtl.dma.dma import Dma
 from bertha.rtl.engine.table import ENGINES
 from bertha.rtl.isa import Engine
@@ -30,6 +31,8 @@ class Bertha(wiring.Component):
         Level, active high, until acknowledged.
     trace_<engine>_active, trace_<engine>_index : Out
         Which command (position in the program) an engine works on, cycle by cycle.
+    trace_<engine>_class : Out(CycleClass)
+        With cycle counters only: what the engine was in, two cycles before (`CycleCounters.classes`).
 
     Parameters
     ----------
@@ -42,6 +45,8 @@ class Bertha(wiring.Component):
         for engine in ENGINES:
             trace[f"trace_{engine.name.lower()}_active"] = Out(1)
             trace[f"trace_{engine.name.lower()}_index"] = Out(INDEX_BITS)
+            if config.cycle_counters:
+                trace[f"trace_{engine.name.lower()}_class"] = Out(CycleClass)
         super().__init__(
             {
                 "s_axil": In(axi4_lite_signature(addr_bits=ADDRESS_BITS)),
@@ -79,6 +84,8 @@ class Bertha(wiring.Component):
             ]
         if config.cycle_counters:
             m.d.comb += [state.eq(engine.state) for state, engine in zip(control.state, engines.values())]
+            for kind, cycle_class in zip(engines, control.classes):
+                m.d.comb += getattr(self, f"trace_{kind.name.lower()}_class").eq(cycle_class)
         for port, user in (*zip(scratchpad.read, reads), *zip(scratchpad.write, writes)):
             connect(m, user, port)
 

@@ -204,17 +204,20 @@ def build(config, *, design=None, toplevel="system", waves=False, folder=None, n
     files = [path for path in sorted(_HDL.rglob("*")) if path.is_file()]
     verilog = [_HDL / name for name in TOPLEVELS[toplevel]]
     parameters = {"ADDR_BITS": config.axi_addr_bits, "DATA_BITS": config.axi_data_bits}
-    name = "memory"
+    name, classified = "memory", False
     if toplevel == "system":
         design = design or accelerator()
         generated = generate_verilog(config, design=design, folder=folder, notify=notify)
         verilog.append(generated / "bertha.v")
-        parameters["ID_BITS"] = _port_bits(generated / "manifest.json", "m_axi_arid")
+        ports = _port_bits(generated / "manifest.json")
+        parameters["ID_BITS"] = ports["m_axi_arid"]
+        classified = "trace_gemm_class" in ports
         name = design.name
     facts = {
         "parameters": parameters,
         "toplevel": toplevel,
         "waves": waves,
+        "classified": classified,
         "flags": _VERILATOR_FLAGS + _OPTIMISATION,
         "verilator": find_verilator().version,
         "compiler": compiler_version(),
@@ -233,16 +236,17 @@ def build(config, *, design=None, toplevel="system", waves=False, folder=None, n
     )
     with _kept(folder, "builds the same simulation") as missing:
         if missing:
-            _build(verilog, parameters, simulation, notify)
+            _build(verilog, parameters, ["+define+CYCLE_CLASSES"] * classified, simulation, notify)
     return simulation
 
 
-def _port_bits(manifest, name):
+def _port_bits(manifest):
+    """Width by port."""
     ports = json.loads(manifest.read_text(encoding="utf-8"))["ports"]
-    return next(port["width"] for port in ports if port["name"] == name)
+    return {port["name"]: port["width"] for port in ports}
 
 
-def _build(verilog, parameters, simulation, notify):
+def _build(verilog, parameters, defines, simulation, notify):
     """Builds into the simulation's empty folder."""
     notify("translating the Verilog to C++")
     verilator = find_verilator()
@@ -271,6 +275,7 @@ def _build(verilog, parameters, simulation, notify):
         "-I../hdl -I../hdl/fst -DVL_TIME_CONTEXT -fPIC -fno-semantic-interposition",
         *(["--trace-fst"] if simulation.waves else []),
         "+incdir+../hdl",
+        *defines,
         *(f"-G{name}={value}" for name, value in parameters.items()),
         f"../hdl/{toplevel}.vlt",
         *sources,

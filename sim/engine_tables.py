@@ -2,6 +2,8 @@
 
 from rich.table import Table
 
+from bertha.tables import cycles_table
+
 __all__ = ["CLASS_NAMES", "engine_table", "wait_table"]
 
 CLASS_NAMES = {
@@ -23,20 +25,9 @@ CLASS_NAMES = {
 
 def engine_table(report) -> Table:
     """Cycles of every class that any engine was in, an engine a column."""
-    table = Table(title="Where each engine's cycles went", title_justify="left")
-    table.add_column("engine is", no_wrap=True)
-    totals = {engine: sum(classes.values()) for engine, classes in report.engines.items()}
-    for engine in totals:
-        table.add_column(engine, justify="right")
-        table.add_column("of all", justify="right")
-    for name, text in CLASS_NAMES.items():
-        counts = {engine: classes[name] for engine, classes in report.engines.items()}
-        if any(counts.values()):
-            cells = [_cells(count, totals[engine]) for engine, count in counts.items()]
-            table.add_row(text, *(cell for pair in cells for cell in pair))
-    table.add_section()
-    table.add_row("all", *(cell for total in totals.values() for cell in _cells(total, total)))
-    return table
+    return cycles_table(
+        report.engines, CLASS_NAMES, title="Where each engine's cycles went", first="engine is"
+    )
 
 
 def wait_table(report) -> Table:
@@ -54,9 +45,5 @@ def wait_table(report) -> Table:
     ]
     total = sum(report.engines["gemm"].values())
     for count, engine, name in sorted(rows, reverse=True):
-        table.add_row(engine, CLASS_NAMES[name], *_cells(count, total))
+        table.add_row(engine, CLASS_NAMES[name], f"{count:,}", f"{100 * count / total:.2f} %")
     return table
-
-
-def _cells(count, total):
-    return (f"{count:,}", f"{100 * count / total:.2f} %") if count else ("", "")

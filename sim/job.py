@@ -1,7 +1,7 @@
 """Programs with their memory images and inputs, as files: what a run hands to the process that simulates."""
 
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 import numpy as np
@@ -156,6 +156,10 @@ class Outcome:
         Clock edge of the doorbell write, from the simulation's first one on.
     engine_cycles : dict or None
         `bertha.runtime.engine_cycles.EngineCycles` as a dict; None of an accelerator without cycle counters.
+    classes : dict of str to array
+        `bertha.sim.memory.Trace.command_classes` by engine; empty of an accelerator without cycle counters.
+    stretches : array or None
+        `bertha.sim.memory.Trace.stretches`, from cycle `stretches_start` on, counted from the doorbell.
     """
 
     output: np.ndarray
@@ -168,13 +172,23 @@ class Outcome:
     seconds: float
     doorbell: int = 0
     engine_cycles: dict | None = None
+    classes: dict = field(default_factory=dict)
+    stretches: np.ndarray | None = None
+    stretches_start: int = 0
+
+
+_ARRAYS = ("output", "trace", "classes", "stretches")
 
 
 def write_outcome(folder, number, outcome) -> None:
     """Writes the outcome of run `number` into `folder`."""
     folder = Path(folder)
-    np.savez(folder / f"output{number}.npz", output=outcome.output, **outcome.trace)
-    figures = {name: value for name, value in vars(outcome).items() if name not in ("output", "trace")}
+    arrays = {"output": outcome.output} | {f"trace_{name}": rows for name, rows in outcome.trace.items()}
+    arrays |= {f"classes_{name}": rows for name, rows in outcome.classes.items()}
+    if outcome.stretches is not None:
+        arrays["stretches"] = outcome.stretches
+    np.savez(folder / f"output{number}.npz", **arrays)
+    figures = {name: value for name, value in vars(outcome).items() if name not in _ARRAYS}
     (folder / f"outcome{number}.json").write_text(json.dumps(figures), encoding="utf-8")
 
 
@@ -183,8 +197,14 @@ def read_outcome(folder, number) -> Outcome:
     folder = Path(folder)
     figures = json.loads((folder / f"outcome{number}.json").read_text(encoding="utf-8"))
     with np.load(folder / f"output{number}.npz") as arrays:
-        trace = {name: arrays[name] for name in arrays.files if name != "output"}
-        return Outcome(output=arrays["output"], trace=trace, **figures)
+        found = {name: arrays[name] for name in arrays.files}
+    return Outcome(
+        output=found["output"],
+        trace=_by_engine(found, "trace_"),
+        classes=_by_engine(found, "classes_"),
+        stretches=found.get("stretches"),
+        **figures,
+    )
 
 
 def write_watched(folder, rows, contents, memory) -> None:
@@ -196,3 +216,7 @@ def read_watched(folder) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """What `write_watched` wrote."""
     with np.load(Path(folder) / WATCHED_FILE) as arrays:
         return arrays["rows"], arrays["contents"], arrays["memory"]
+
+
+def _by_engine(arrays, prefix):
+    return {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}

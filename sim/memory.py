@@ -12,6 +12,8 @@ import numpy as np
 
 __all__ = [
     "TRACE_ENGINES",
+    "CLASSES",
+    "STRETCH",
     "AddressWaits",
     "Manners",
     "Memory",
@@ -24,6 +26,8 @@ __all__ = [
 
 TRACE_ENGINES = ("load", "store", "gemm", "vector")
 """In the order of their numbers in the trace."""
+CLASSES, STRETCH = 16, 256
+"""Values that a `CycleClass` may have, and cycles that are counted together (`trace_classes`, `trace_stretch` in hdl/trace.h)."""
 
 
 class Response(enum.IntEnum):
@@ -147,6 +151,9 @@ def _declare(library):
         ("trace_rows", ctypes.c_void_p, u32, ctypes.POINTER(u64)),
         ("trace_newest", u32, u32),
         ("trace_clear", None),
+        ("trace_record_classes", None, integer),
+        ("trace_command_classes", ctypes.c_void_p, u32, ctypes.POINTER(u64)),
+        ("trace_stretches", ctypes.c_void_p, ctypes.POINTER(u64), ctypes.POINTER(u64)),
     ):
         function = getattr(library, name)
         function.restype, function.argtypes = result, arguments
@@ -280,7 +287,7 @@ def stray_bytes(memory, expected, regions) -> int:
 
 
 class Trace:
-    """Which command each engine worked on, by command.
+    """Which command each engine worked on, and with cycle counters what it was in, by command and over time.
 
     Parameters
     ----------
@@ -300,10 +307,34 @@ class Trace:
         """
         count = ctypes.c_uint64()
         place = self._library.trace_rows(TRACE_ENGINES.index(engine), ctypes.byref(count))
-        if not count.value:
-            return np.zeros(0, self.ROW)
-        size = count.value * self.ROW.itemsize
-        return np.frombuffer((ctypes.c_uint8 * size).from_address(place), self.ROW).copy()
+        return _copied(place, count.value, self.ROW)
+
+    def command_classes(self, engine) -> np.ndarray:
+        """uint32 [commands, CLASSES]: the engine's cycles by value of `CycleClass`, by position in the program.
+
+        Cycles in which it was active for no command belong to its next one. Empty without cycle counters.
+        """
+        count = ctypes.c_uint64()
+        place = self._library.trace_command_classes(TRACE_ENGINES.index(engine), ctypes.byref(count))
+        return _copied(place, count.value, np.dtype((np.uint32, (CLASSES,))))
+
+    def stretches(self) -> tuple[int, np.ndarray]:
+        """Cycles by class over time.
+
+        Returns
+        -------
+        int
+            The first cycle (`Memory.cycle`).
+        uint16 [stretches, engines, CLASSES]
+            From it on in stretches of `STRETCH` cycles, engines as in `TRACE_ENGINES`. Empty without cycle counters.
+        """
+        count, start = ctypes.c_uint64(), ctypes.c_uint64()
+        place = self._library.trace_stretches(ctypes.byref(count), ctypes.byref(start))
+        return start.value, _copied(place, count.value, np.dtype((np.uint16, (len(TRACE_ENGINES), CLASSES))))
+
+    def record_classes(self, on) -> None:
+        """Whether cycles are recorded by class from now on, as they are at first."""
+        self._library.trace_record_classes(on)
 
     def newest(self) -> int:
         """Position of the last command that any engine has worked on."""
@@ -312,3 +343,15 @@ class Trace:
     def clear(self) -> None:
         """Forgets everything."""
         self._library.trace_clear()
+
+
+def _copied(place, count, dtype):
+    """A copy of `count` items at an address."""
+    if not count:
+        return np.zeros(0, dtype)
+    size = count * dtype.itemsize
+    return (
+        np.frombuffer((ctypes.c_uint8 * size).from_address(place), dtype.base if dtype.shape else dtype)
+        .reshape(count, *dtype.shape)
+        .copy()
+    )

@@ -6,7 +6,7 @@ import numpy as np
 
 from bertha.compiler.compile import compile_model
 from bertha.compiler.packing import Packing, pack_sentences
-from bertha.compiler.predict import Timing, predict
+from bertha.compiler.predict import Prediction, Timing, predict
 from bertha.errors import UserError
 from bertha.folders import BUILD
 from bertha.golden import integer_model
@@ -52,15 +52,19 @@ class PackedRun:
         The sentences' sums of embeddings, row by row.
     pieces : list of (int, bytes)
         What the host puts into memory for it.
-    predicted : int
-        Cycles.
+    prediction : bertha.compiler.predict.Prediction
     """
 
     program: object
     packing: Packing
     x16: np.ndarray
     pieces: list
-    predicted: int
+    prediction: Prediction
+
+    @property
+    def predicted(self) -> int:
+        """Cycles."""
+        return self.prediction.cycles
 
     @property
     def ranges(self) -> np.ndarray:
@@ -226,8 +230,8 @@ def plan_runs(
             notify(f"compiling program {number + 1} of {len(packings)}" if kind == "static" else "compiling")
             ranges = filled.ranges if kind == "static" else None
             program = compile_model(model, config, tokens=count, ranges=ranges, name=name)
-            predicted = predict(program, timing).cycles
+            prediction = predict(program, timing)
         x16 = filled.gather(embedded16, model.hidden)
         pieces = program.input_pieces(x16=x16, ranges=filled.ranges)
-        runs.append(PackedRun(program=program, packing=filled, x16=x16, pieces=pieces, predicted=predicted))
+        runs.append(PackedRun(program=program, packing=filled, x16=x16, pieces=pieces, prediction=prediction))
     return kind, runs

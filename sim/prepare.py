@@ -46,8 +46,10 @@ _FILES = (
     "job.json",
     "outcome*.json",
     "progress*",
+    "report.html*",
     "report.json*",
     "simulation.log",
+    "timeline.json*",
     "waves.fst",
 )
 """What runs write into their folders."""
@@ -109,8 +111,7 @@ class Sequence:
     program : compiler.program.Program
     pieces : list of (int, bytes)
         What the host puts into memory for it.
-    predicted : int
-        Cycles.
+    prediction : bertha.compiler.predict.Prediction
     """
 
     sentence: object
@@ -119,7 +120,12 @@ class Sequence:
     ranges: object
     program: object
     pieces: list
-    predicted: int
+    prediction: object
+
+    @property
+    def predicted(self) -> int:
+        """Cycles."""
+        return self.prediction.cycles
 
 
 @dataclass(frozen=True)
@@ -183,7 +189,7 @@ def prepare(options, texts=None, *, notify) -> Prepared:
     except ValueError as error:
         raise UserError(str(error)) from None
     bandwidth = memory_bandwidth(options, config)
-    predicted = predict(program, Timing(memory=options.latency, bandwidth=bandwidth)).cycles
+    prediction = predict(program, Timing(memory=options.latency, bandwidth=bandwidth))
     runs = []
     for sentence in sentences:
         inputs, outputs = layer_reference(encoder, sentence, options.layer)
@@ -191,7 +197,7 @@ def prepare(options, texts=None, *, notify) -> Prepared:
         x8 = integer_model.quantise_operand(x16, layer.input_quantize)
         ranges = padded_ranges(sentence.mask)
         pieces = program.input_pieces(x16=x16, x8=x8, ranges=ranges)
-        runs.append(Sequence(sentence, outputs, x16, ranges, program, pieces, predicted))
+        runs.append(Sequence(sentence, outputs, x16, ranges, program, pieces, prediction))
     return Prepared(config, encoder, layer, runs, bandwidth)
 
 

@@ -70,6 +70,7 @@ async def run_job(dut) -> None:
         for engine_rows in rows.values():
             for name in ("first", "last"):
                 engine_rows[name] -= np.where(engine_rows["busy"] > 0, doorbell, 0).astype(np.uint64)
+        start, stretches = trace.stretches()
         write_outcome(
             folder,
             number,
@@ -84,6 +85,11 @@ async def run_job(dut) -> None:
                 seconds=seconds,
                 doorbell=doorbell,
                 engine_cycles=asdict(engine_cycles) if engine_cycles else None,
+                classes={engine: trace.command_classes(engine) for engine in TRACE_ENGINES}
+                if engine_cycles
+                else {},
+                stretches=stretches if engine_cycles else None,
+                stretches_start=start - doorbell,
             ),
         )
 

@@ -2,9 +2,11 @@
 
 import json
 import os
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 
 import numpy as np
+
+from bertha.compiler.attribution import CommandTimes, attribute, total_of
 
 __all__ = [
     "Operation",
@@ -153,6 +155,10 @@ class RunReport:
         Where each engine's cycles went, all sequences together: cycles by engine and class, and of the array's waits
         by the engine that it waited for and the class that this one was in; see
         `bertha.runtime.engine_cycles.EngineCycles`. Empty of an accelerator without cycle counters.
+    attribution : list of compiler.attribution.OperationCost
+        Cycles, bytes and what bounds it of every operation of every layer, all sequences together.
+    causes_from : {"counters", "model"}
+        Whether its causes were counted, or are the cycle model's, of an accelerator without cycle counters.
     """
 
     preset: str
@@ -197,6 +203,8 @@ class RunReport:
     engines: dict = field(default_factory=dict)
     array_waits: dict = field(default_factory=dict)
     difference: dict | None = None
+    attribution: list = field(default_factory=list)
+    causes_from: str | None = None
 
     @property
     def whole_model(self) -> bool:
@@ -244,7 +252,24 @@ def shared_figures(options, prepared, outcomes) -> dict:
         "ops": operations(runs[0].program.commands, outcomes[0].trace, runs[0].ranges),
         "engines": _added(outcomes, "classes"),
         "array_waits": _added(outcomes, "array_waits"),
+        "attribution": _attribution(runs, outcomes),
+        "causes_from": "counters" if outcomes[0].classes else "model",
     }
+
+
+def _attribution(runs, outcomes):
+    """The costs of every operation of every layer, all runs together."""
+    groups = {}
+    for run, outcome in zip(runs, outcomes, strict=True):
+        times = CommandTimes.of_trace(run.program, outcome.trace, outcome.classes, outcome.cycles)
+        if not outcome.classes:
+            times = replace(times, causes=CommandTimes.of_prediction(run.prediction).causes)
+        for cost in attribute(run.program, times, run.ranges):
+            groups.setdefault((cost.layer, cost.name), []).append(cost)
+    return [
+        total_of(costs, layer=layer, name=name, purpose=costs[0].purpose)
+        for (layer, name), costs in groups.items()
+    ]
 
 
 def _added(outcomes, what):
@@ -270,7 +295,8 @@ def printable(text) -> str:
 
 def write_report(report, file) -> None:
     """Writes report.json, whole or not at all."""
-    text = json.dumps(asdict(report), indent=2, default=lambda value: value.item())
+    found = asdict(report) | {"attribution": [cost.as_dict() for cost in report.attribution]}
+    text = json.dumps(found, indent=2, default=lambda value: value.item())
     draft = file.with_name(f"{file.name}.new")
     draft.write_text(text + "\n", encoding="utf-8")
     os.replace(draft, file)

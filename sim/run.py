@@ -13,7 +13,9 @@ from bertha.sim.packed import prepare_model
 from bertha.sim.prepare import prepare, read_texts, run_folder, write_job
 from bertha.sim.progress import PROGRESS_FILE, SimulationProgress
 from bertha.sim.report import RunReport, write_report
+from bertha.sim.report_page import write_report_page
 from bertha.sim.tables import print_report
+from bertha.sim.timeline import write_timeline
 
 __all__ = ["run_layer", "run_model"]
 
@@ -78,9 +80,13 @@ def _run(options, console, prepare, report_of, what):
         if not report.bit_exact:
             notify("running again, to find where it first differs")
             report = _explained(report, folder, simulation, prepared.runs, outcomes, progress.watch)
-        file = folder / "report.json"
+        page, timeline, file = (folder / name for name in ("report.html", "timeline.json", "report.json"))
+        write_timeline(prepared.runs, outcomes, timeline)
+        write_report_page(report, prepared.runs, outcomes, page)
         write_report(report, file)
         print_report(report, console)
+        show_path("page", page)
+        show_path("timeline", timeline)
         show_path("report", file)
         if waves:
             show_path("waves", waves)

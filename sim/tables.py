@@ -3,11 +3,13 @@
 from rich.markup import escape
 from rich.table import Table
 
+from bertha.compiler.attribution import by_layer, by_purpose
 from bertha.compiler.operations import general_name
 from bertha.sim.engine_tables import engine_table, wait_table
 from bertha.sim.report import fold, printable
+from bertha.tables import operation_table
 
-__all__ = ["print_report"]
+__all__ = ["print_report", "summary", "what_ran"]
 
 _MOST_SENTENCES = 20
 
@@ -67,43 +69,8 @@ def _sequence_table(report):
     return table
 
 
-def _layer_table(report):
-    table = Table(title="Layers, from each one's first tile to the next one's", title_justify="left")
-    table.add_column("layer", no_wrap=True)
-    for name in ("cycles", "of all", "MACs", "utilisation", "first cycle", "last cycle"):
-        table.add_column(name, justify="right")
-    for item in [report.embedding] * (report.embedding is not None) + report.layers:
-        table.add_row(
-            item.name,
-            f"{item.cycles:,}",
-            f"{100 * item.cycles / report.cycles:.1f} %",
-            f"{item.macs:,}" if item.macs else "",
-            f"{100 * item.utilization:.2f} %" if item.macs else "",
-            f"{item.start:,}",
-            f"{item.end:,}",
-        )
-    return table
-
-
-def _kind_table(report):
-    table = Table(title="Kinds of operations, all layers", title_justify="left")
-    table.add_column("kind", no_wrap=True)
-    table.add_column("engine")
-    for name in ("commands", "busy cycles", "of all", "MACs", "utilisation", "DRAM bytes"):
-        table.add_column(name, justify="right")
-    for item in report.kinds:
-        peak = report.array_n**2 * item.busy_cycles
-        table.add_row(
-            item.name,
-            item.engine,
-            f"{item.commands:,}",
-            f"{item.busy_cycles:,}",
-            f"{100 * item.busy_cycles / report.cycles:.1f} %",
-            f"{item.macs:,}" if item.macs else "",
-            f"{100 * item.macs / peak:.1f} %" if item.macs else "",
-            f"{item.dram_bytes:,}" if item.dram_bytes else "",
-        )
-    return table
+def _cost_table(report, costs, title, first="operation"):
+    return operation_table(costs, report.cycles, report.array_n, title=title, first=first)
 
 
 def _sentence_table(report):
@@ -142,7 +109,8 @@ def _tokens(report):
     return f"{report.tokens:,} real of {report.tokens + report.padding:,}, {padding}{lost}"
 
 
-def _what_ran(report):
+def what_ran(report) -> str:
+    """What a report is about."""
     kind = "" if report.trained else " (random weights, not a trained model)"
     if not report.whole_model:
         return f"{report.model}{kind}, layer {report.layers[0]}, S = {report.seq}"
@@ -194,7 +162,8 @@ def _saturations(report):
     return f"{sum(report.saturations.values()):,} values ({named}{more})"
 
 
-def _summary(report):
+def summary(report) -> list[tuple[str, str]]:
+    """What a report says in short: pairs of a name and a sentence."""
     share = {name: 100 * busy / report.cycles for name, busy in report.engine_busy.items()}
     exact = (
         "every byte equals the integer model" if report.bit_exact else f"DIFFERENT: {report.first_difference}"
@@ -203,7 +172,7 @@ def _summary(report):
         exact += ", packed and each sentence alone"
     of_real = f" of real tokens ({report.padded_macs:,} with padding)" if report.padding else ""
     lines = [
-        ("model", _what_ran(report)),
+        ("model", what_ran(report)),
         (
             "hardware",
             (
@@ -241,18 +210,22 @@ def _summary(report):
 def print_report(report, console) -> None:
     """Prints the tables."""
     if report.whole_model:
-        console.print(_layer_table(report))
-        console.print(_kind_table(report))
+        costs = by_layer(report.attribution)
+        console.print(
+            _cost_table(report, costs, "Layers, from the end of the one before in the array", "layer")
+        )
+        console.print(_cost_table(report, by_purpose(report.attribution), "Operations, all layers"))
         console.print(_sentence_table(report))
     else:
         console.print(_operation_table(report))
+        console.print(_cost_table(report, by_purpose(report.attribution), "What the cycles went to"))
     if report.engines:
         console.print(engine_table(report))
     if any(sum(classes.values()) for classes in report.array_waits.values()):
         console.print(wait_table(report))
     if len(report.sequences) > 1:
         console.print(_sequence_table(report))
-    summary = _summary(report)
-    width = max(len(label) for label, _ in summary)
-    for label, text in summary:
+    lines = summary(report)
+    width = max(len(label) for label, _ in lines)
+    for label, text in lines:
         console.print(f"{label:<{width}}  {text}", soft_wrap=True, highlight=False, markup=False)

@@ -3,6 +3,7 @@
 import json
 from dataclasses import asdict, fields
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from rich.table import Table
 
@@ -12,6 +13,10 @@ from bertha.compiler.ablations import parse_ablations
 from bertha.compiler.placeholder import RECIPES
 from bertha.errors import UserError
 from bertha.rtl.config import PRESETS, Config, preset
+from bertha.tables import cycles_table, operation_table
+
+if TYPE_CHECKING:
+    from bertha.compiler.attribution import OperationCost
 
 
 def add_arguments(parser) -> None:
@@ -146,7 +151,15 @@ def as_dict(prediction) -> dict:
         },
         "layers": [asdict(layer) for layer in prediction.layers],
         "kinds": [asdict(kind) for kind in prediction.kinds],
+        "attribution": [cost.as_dict() for cost in attribution_of(prediction)],
     }
+
+
+def attribution_of(prediction) -> "list[OperationCost]":
+    """What the operations of every layer take, layer 1 of a program that repeats it as often as it counts."""
+    from bertha.compiler.attribution import CommandTimes, attribute
+
+    return attribute(prediction.program, CommandTimes.of_prediction(prediction), prediction.program.ranges)
 
 
 def _print(title, prediction, options):
@@ -167,7 +180,8 @@ def _print(title, prediction, options):
     for row in rows.items():
         facts.add_row(*row)
     console.print(facts, highlight=False, markup=False)
-    for table in (_engine_table(prediction), _layer_table(prediction), _kind_table(prediction)):
+    costs = attribution_of(prediction)
+    for table in (_engine_table(prediction), _layer_table(prediction), _operation_table(prediction, costs)):
         console.print(table, highlight=False, markup=False)
 
 
@@ -180,15 +194,10 @@ def _readable(activity):
 
 
 def _engine_table(prediction):
-    table = Table(title="What each engine's cycles go to", title_justify="left")
-    table.add_column("activity", no_wrap=True)
-    for engine in prediction.activity:
-        table.add_column(engine, justify="right")
-    names = dict.fromkeys(name for spent in prediction.activity.values() for name in spent)
-    for name in names:
-        shares = (_share(spent.get(name, 0), prediction.cycles) for spent in prediction.activity.values())
-        table.add_row(_readable(name), *shares)
-    return table
+    from bertha.compiler.cycles.model import ACTIVITIES
+
+    names = {name: _readable(name) for name in ACTIVITIES}
+    return cycles_table(prediction.activity, names, title="What each engine's cycles go to", first="activity")
 
 
 def _layer_table(prediction):
@@ -209,26 +218,8 @@ def _layer_table(prediction):
     return table
 
 
-def _kind_table(prediction):
-    table = Table(title="Kinds of operations, all layers", title_justify="left")
-    table.add_column("kind", no_wrap=True)
-    table.add_column("engine")
-    for name in ("commands", "busy cycles", "of all", "MACs", "utilisation", "DRAM bytes"):
-        table.add_column(name, justify="right")
-    table.add_column("and, before its commands, mostly")
-    for kind in prediction.kinds:
-        peak = prediction.program.config.array_n**2 * kind.busy
-        waits = {name: count for name, count in kind.activity.items() if name != "working"}
-        most = max(waits, key=waits.get) if waits else ""
-        table.add_row(
-            kind.name,
-            kind.engine,
-            f"{kind.commands:,}",
-            f"{kind.busy:,}",
-            _share(kind.busy, prediction.cycles),
-            f"{kind.macs:,}" if kind.macs else "",
-            f"{100 * kind.macs / peak:.1f} %" if kind.macs else "",
-            f"{kind.dram_bytes:,}" if kind.dram_bytes else "",
-            f"{_readable(most)}, {waits[most]:,}" if most else "",
-        )
-    return table
+def _operation_table(prediction, costs):
+    from bertha.compiler.attribution import by_purpose
+
+    array_n = prediction.program.config.array_n
+    return operation_table(by_purpose(costs), prediction.cycles, array_n, title="Operations, all layers")

@@ -3,6 +3,8 @@
 import html
 from pathlib import Path
 
+import bertha.page
+from bertha.page import axis, plot, section
 from bertha.sweep.pareto import pareto_front
 
 __all__ = ["costs_of", "write_page"]
@@ -26,62 +28,60 @@ def write_page(path, rows, *, clock, title) -> Path:
         In Hz, for sentences a second.
     title : str
     """
-    import plotly.graph_objects as go
-    from plotly.subplots import make_subplots
-
+    speed = f"sentences a second at {clock / 1e6:g} MHz"
     plots = (
-        ("multipliers of the array", "cycles a sentence", 1, 0),
-        ("bytes of scratchpad", "cycles a sentence", 2, 0),
-        ("multipliers of the array", f"sentences a second at {clock / 1e6:g} MHz", 1, None),
+        ("Cycles and multipliers", "multipliers of the array", "cycles a sentence", 1, 0),
+        ("Cycles and scratchpad", "scratchpad (bytes)", "cycles a sentence", 2, 0),
+        ("Speed and multipliers", "multipliers of the array", speed, 1, None),
     )
-    figure = make_subplots(rows=1, cols=len(plots), horizontal_spacing=0.07)
-    for column, (x_title, y_title, x, y) in enumerate(plots, 1):
+    contents = []
+    for name, x_title, y_title, x, y in plots:
         points = [(costs_of(row)[x], _height(row, y, clock)) for row in rows]
-        figure.add_trace(
-            go.Scatter(
-                x=[point[0] for point in points],
-                y=[point[1] for point in points],
-                mode="markers",
-                name="points",
-                showlegend=column == 1,
-                marker={
-                    "size": 8,
-                    "color": [row[1]["utilization"] for row in rows],
-                    "cmin": 0,
-                    "cmax": 1,
-                    "colorscale": "Viridis",
-                    "showscale": column == len(plots),
-                    "colorbar": {"title": "utilisation"},
-                },
-                text=[_label(row) for row in rows],
-                hovertemplate="%{text}<br>%{x:,} · %{y:,.5g}<extra></extra>",
-            ),
-            row=1,
-            col=column,
+        better = "more" if y is None else "fewer"
+        note = f"Fewer {x_title} and {better} {y_title} are better; no point beats one on the front in both."
+        contents.append(
+            section(name, plot(_figure(rows, points, x_title, y_title, y), height=480), note=note)
         )
-        sign = 1 if y is not None else -1
-        front = sorted(set(pareto_front(points, lambda point, sign=sign: (point[0], sign * point[1]))))
-        figure.add_trace(
-            go.Scatter(
-                x=[point[0] for point in front],
-                y=[point[1] for point in front],
-                mode="lines+markers",
-                line={"shape": "hv", "color": "crimson"},
-                marker={"size": 10, "symbol": "circle-open"},
-                name="Pareto front",
-                showlegend=column == 1,
-                hoverinfo="skip",
-            ),
-            row=1,
-            col=column,
-        )
-        figure.update_xaxes(title_text=x_title, type="log", row=1, col=column)
-        figure.update_yaxes(title_text=y_title, type="log", row=1, col=column)
-    figure.update_layout(
-        title=html.escape(title), template="plotly_white", height=620, legend={"orientation": "h", "y": 1.08}
+    return bertha.page.write_page(path, title=title, contents=contents)
+
+
+def _figure(rows, points, x_title, y_title, y):
+    """The points, coloured by utilisation, and their Pareto front: the less of x the better, and of y unless it is None."""
+    import plotly.graph_objects as go
+
+    figure = go.Figure()
+    figure.add_scatter(
+        x=[point[0] for point in points],
+        y=[point[1] for point in points],
+        mode="markers",
+        name="points",
+        marker={
+            "size": 9,
+            "color": [100 * row[1]["utilization"] for row in rows],
+            "cmin": 0,
+            "cmax": 100,
+            "colorscale": "Viridis",
+            "showscale": True,
+            "colorbar": {"title": {"text": "utilisation (%)"}},
+        },
+        text=[_label(row) for row in rows],
+        hovertemplate="%{text}<br>%{x:,} · %{y:,.5g}<extra></extra>",
     )
-    figure.write_html(path, include_plotlyjs=True, full_html=True)
-    return Path(path)
+    sign = 1 if y is not None else -1
+    front = sorted(set(pareto_front(points, lambda point: (point[0], sign * point[1]))))
+    figure.add_scatter(
+        x=[point[0] for point in front],
+        y=[point[1] for point in front],
+        mode="lines+markers",
+        line={"shape": "hv", "color": "crimson"},
+        marker={"size": 12, "symbol": "circle-open"},
+        name="Pareto front",
+        hoverinfo="skip",
+    )
+    figure.update_xaxes(axis(x_title) | {"type": "log"})
+    figure.update_yaxes(axis(y_title) | {"type": "log"})
+    figure.update_layout(legend={"orientation": "h", "y": 1.02, "yanchor": "bottom"}, margin={"t": 40})
+    return figure
 
 
 def _height(row, cost, clock):

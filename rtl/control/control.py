@@ -13,6 +13,7 @@ from bertha.rtl.control.semaphores import Semaphores
 from bertha.rtl.control.sequencer import Sequencer
 from bertha.rtl.control.supervisor import Supervisor
 from bertha.rtl.control.watchdog import Watchdog
+from bertha.rtl.counters.classes import CycleClass
 from bertha.rtl.counters.cycle_counters import CycleCounters
 from bertha.rtl.engine.posts import PostPair
 from bertha.rtl.engine.signatures import ControlSide
@@ -42,6 +43,8 @@ class Control(wiring.Component):
         Of the bursts that are issued now.
     state : In(EngineState) x engines
         With cycle counters only.
+    classes : Out(CycleClass) x engines
+        With cycle counters only: what they count, of two cycles before.
 
     Parameters
     ----------
@@ -63,7 +66,14 @@ class Control(wiring.Component):
                 "window": Out(window_layout(config)),
                 "epoch": Out(EPOCH_BITS),
             }
-            | ({"state": In(EngineState).array(len(self._kinds))} if config.cycle_counters else {})
+            | (
+                {
+                    "state": In(EngineState).array(len(self._kinds)),
+                    "classes": Out(CycleClass).array(len(self._kinds)),
+                }
+                if config.cycle_counters
+                else {}
+            )
         )
 
     def elaborate(self, platform) -> Module:
@@ -205,6 +215,7 @@ class Control(wiring.Component):
         for number, engine in enumerate(self.engine):
             m.d.comb += [
                 cycle_counters.state[number].eq(self.state[number]),
+                self.classes[number].eq(cycle_counters.classes[number]),
                 cycle_counters.waiting[number].eq(engine.waiting),
                 cycle_counters.idle[number].eq(engine.idle),
                 cycle_counters.semaphore[number].eq(engine.wait.payload.semaphore),

@@ -12,7 +12,10 @@ module axi_memory #(
     `AXI_PORTS(input, output),
     // Per engine (load, store, GEMM, vector): whether it works on a command, and on which.
     input  logic [3:0]             trace_active,
-    input  logic [3:0][23:0]       trace_index
+    input  logic [3:0][23:0]       trace_index,
+    // What each was in (CycleClass), two cycles before; nothing without `trace_classified`.
+    input  logic                   trace_classified,
+    input  logic [3:0][3:0]        trace_class
 );
     import "DPI-C" function void system_clock(
         input bit reset, input int bus_bytes,
@@ -23,7 +26,7 @@ module axi_memory #(
         input bit arvalid, input int arid, input longint araddr, input byte arlen, input byte arsize,
         input byte arburst, input bit rready,
         input byte trace_active, input int load_index, input int store_index, input int gemm_index,
-        input int vector_index,
+        input int vector_index, input bit trace_classified, input int trace_classes,
         output bit awready, output bit wready, output bit bvalid, output int bid, output byte bresp,
         output bit arready, output bit rvalid, output int rid, output bit [DATA_BITS-1:0] rdata,
         output byte rresp, output bit rlast);
@@ -42,7 +45,7 @@ module axi_memory #(
             m_axi_arvalid, 32'(m_axi_arid), 64'(m_axi_araddr), m_axi_arlen, 8'(m_axi_arsize),
             8'(m_axi_arburst), m_axi_rready,
             8'(trace_active), 32'(trace_index[0]), 32'(trace_index[1]), 32'(trace_index[2]),
-            32'(trace_index[3]),
+            32'(trace_index[3]), trace_classified, 32'(trace_class),
             next_awready, next_wready, next_bvalid, next_bid, next_bresp, next_arready,
             next_rvalid, next_rid, next_rdata, next_rresp, next_rlast);
         m_axi_awready <= next_awready;

@@ -12,6 +12,7 @@ namespace {
 Memory memory;
 Trace trace;
 WriteLog writes;
+ClassifiedTrace classified_trace;
 }  // namespace
 
 // Called at every rising clock edge; arguments as in axi_memory.sv.
@@ -20,6 +21,7 @@ void system_clock(svBit reset, int bus_bytes,
                   svBit wvalid, const svBitVecVal* wdata, const svBitVecVal* wstrb, svBit wlast, svBit bready,
                   svBit arvalid, int arid, long long araddr, char arlen, char arsize, char arburst, svBit rready,
                   char trace_active, int load_index, int store_index, int gemm_index, int vector_index,
+                  svBit trace_classified, int trace_classes,
                   svBit* awready, svBit* wready, svBit* bvalid, int* bid, char* bresp, svBit* arready,
                   svBit* rvalid, int* rid, svBitVecVal* rdata, char* rresp, svBit* rlast) {
     ManagerSignals in;
@@ -47,11 +49,15 @@ void system_clock(svBit reset, int bus_bytes,
     std::memcpy(rdata, read_beat, bus_bytes);
     *rresp = static_cast<char>(out.rresp);
     *rlast = out.rlast;
-    if (trace_active) {
-        const int index[trace_engines] = {load_index, store_index, gemm_index, vector_index};
+    const uint32_t index[trace_engines] = {
+        static_cast<uint32_t>(load_index), static_cast<uint32_t>(store_index),
+        static_cast<uint32_t>(gemm_index), static_cast<uint32_t>(vector_index)};
+    if (trace_active)
         for (unsigned engine = 0; engine < trace_engines; ++engine)
             if (trace_active >> engine & 1) trace.active(engine, index[engine], memory.counters.cycle);
-    }
+    if (trace_classified && classified_trace.recording)
+        classified_trace.clock(static_cast<unsigned>(trace_active), index, static_cast<unsigned>(trace_classes),
+                               memory.counters.cycle);
 }
 
 extern "C" {
@@ -112,8 +118,6 @@ const TraceRow* trace_rows(uint32_t engine, uint64_t* count) {
 
 uint32_t trace_newest(uint32_t engine) { return trace.newest(engine); }
 
-void trace_clear() { trace.clear(); }
-
 const WriteRow* writes_rows(uint64_t* count) {
     *count = writes.rows().size();
     return writes.rows().data();
@@ -123,4 +127,25 @@ const uint8_t* writes_contents() { return writes.contents().data(); }
 
 // Forgets what was written, and from now on keeps what is, or doesn't.
 void writes_keep(int keeps) { writes.keep(keeps != 0); }
+
+void trace_clear() {
+    trace.clear();
+    classified_trace.clear(memory.counters.cycle);
+}
+
+// Whether cycles are recorded by class from now on: by command, and by stretch of time.
+void trace_record_classes(int on) { classified_trace.recording = on != 0; }
+
+// Cycles by class of each of the engine's commands, those since its command before among them.
+const ClassCounts* trace_command_classes(uint32_t engine, uint64_t* count) {
+    *count = classified_trace.commands(engine).size();
+    return classified_trace.commands(engine).data();
+}
+
+// Cycles by class of each engine in stretches of `trace_stretch` cycles since the trace was cleared.
+const StretchCounts* trace_stretches(uint64_t* count, uint64_t* start) {
+    *count = classified_trace.stretches().size();
+    *start = classified_trace.start();
+    return classified_trace.stretches().data();
+}
 }

@@ -39,6 +39,8 @@ module system #(
     logic [DATA_BITS-1:0] rdata;
     logic [3:0]           trace_active;
     logic [3:0][23:0]     trace_index;
+    logic                 trace_classified;
+    logic [3:0][3:0]      trace_class;
 
     // What the accelerator gets comes from the memory or the bench; all else has the ports' names.
     bertha bertha (
@@ -57,8 +59,18 @@ module system #(
         .trace_load_active(trace_active[0]), .trace_load_index(trace_index[0]),
         .trace_store_active(trace_active[1]), .trace_store_index(trace_index[1]),
         .trace_gemm_active(trace_active[2]), .trace_gemm_index(trace_index[2]),
+`ifdef CYCLE_CLASSES
+        .trace_load_class(trace_class[0]), .trace_store_class(trace_class[1]),
+        .trace_gemm_class(trace_class[2]), .trace_vector_class(trace_class[3]),
+`endif
         .trace_vector_active(trace_active[3]), .trace_vector_index(trace_index[3])
     );
+`ifdef CYCLE_CLASSES
+    assign trace_classified = 1;
+`else
+    assign trace_classified = 0;
+    assign trace_class = '0;
+`endif
 
     axi_memory #(.ADDR_BITS, .DATA_BITS, .ID_BITS) memory (
         .*,
