@@ -227,7 +227,7 @@ def attribute(program, times, ranges=None) -> list[OperationCost]:
     ranges : int [S, 2], optional
         The keys that each row sees: only those multiply-accumulates count. By default all do.
     """
-    bytes_once, least = _operand_bytes(program), _least_bytes(program)
+    bytes_once, least = _operand_bytes(program).tolist(), _least_bytes(program).tolist()
     costs, by_engine = {}, defaultdict(lambda: np.zeros(len(CAUSES), np.int64))
     end, last_gemm = 0, None
     for number, command in enumerate(program.commands):

@@ -40,12 +40,20 @@ KINDS = (*dict.fromkeys(_KIND_OF.values()), _WEIGHTS, _OTHER_DMA)
 """Kinds of operations, in the order in which they are shown."""
 
 
-_STREAM, _RESULT = "residual", "result"
+_STREAM, _RESULT, _CONSTANTS = "residual", "result", "constants"
 
-_DATA_FOR = {"zeros": EMBEDDING, "x8": "projections", "x16": _STREAM, _STREAM: _STREAM, _RESULT: _RESULT}
+_DATA_FOR = {
+    "zeros": EMBEDDING,
+    "x8": "projections",
+    "hidden": "FFN1 + GELU",
+    "x16": _STREAM,
+    _STREAM: _STREAM,
+    _RESULT: _RESULT,
+    "pass": _CONSTANTS,  # of passes apart from the drain (bertha.compiler.ablations)
+}
 """What data that isn't called by an operation's name is for."""
 
-PURPOSES = (*dict.fromkeys(_KIND_OF.values()), _STREAM, _RESULT)
+PURPOSES = (*dict.fromkeys(_KIND_OF.values()), _STREAM, _RESULT, _CONSTANTS)
 """Kinds of operations, with the DMA that brings their weights and operands and takes their results."""
 
 

@@ -7,7 +7,7 @@ import pytest
 from rich.console import Console
 
 from bertha.compiler.compile import compile_layer
-from bertha.golden import units
+from bertha.golden import integer_model, units
 from bertha.rtl.config import preset
 from bertha.rtl.isa import Opcode
 from bertha.sim import run as run_module
@@ -90,7 +90,8 @@ def test_arithmetic_that_differs(monkeypatch):
         probabilities, *factors = real(*arguments, **options)
         return (np.where(probabilities == 255, 254, probabilities), *factors)
 
-    monkeypatch.setattr(units, "softmax", softmax)
+    for module in (units, integer_model):  # the interpreter's, the integer model's
+        monkeypatch.setattr(module, "softmax", softmax)
     found = run().difference
     assert (found["operation"], found["layer"], found["head"]) == ("layer0.softmax.head0", 0, 0)
     assert (found["kind"], found["engine"]) == ("softmax", "vector")
