@@ -4,7 +4,7 @@ import time
 
 from bertha.compiler.ablations import parse_ablations
 from bertha.errors import ToolError, UserError
-from bertha.prediction import Workload
+from bertha.prediction import Workload, compile_workload, predict_workload
 
 __all__ = ["FIELDS", "guarded", "measure", "predict_points", "simulate_points", "workload_of"]
 
