@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from bertha.compiler.operations import kind_of_operation
 from bertha.compiler.placeholder import operand_plan
 
 __all__ = ["Product", "products"]
@@ -66,24 +67,24 @@ def products(shape, tokens, recipe) -> list[Product]:
     width = heads * dim
     operand = {name: 2 if value == "wide" else 1 for name, value in plan.items()}
 
-    def linear(name, use, k, n, *, count=1, result=1):
-        return Product(
-            name=name, count=count, m=tokens, k=k, n=n, operand_bytes=operand[use], result_bytes=result
-        )
+    def product(operation, **sizes):
+        return Product(name=kind_of_operation(operation), m=tokens, **sizes)
+
+    def linear(operation, use, k, n, *, count=1, result=1):
+        return product(operation, count=count, k=k, n=n, operand_bytes=operand[use], result_bytes=result)
 
     return [
-        linear("projections", "projections", hidden, width, count=3),
-        Product(name="scores", count=heads, m=tokens, k=dim, n=tokens, result_bytes=2),
-        Product(
-            name="P·V",
+        linear("query", "projections", hidden, width, count=3),
+        product("scores", count=heads, k=dim, n=tokens, result_bytes=2),
+        product(
+            "context",
             count=heads,
-            m=tokens,
             k=tokens,
             n=dim,
             weight_bytes=operand["value"],
             result_bytes=operand["output"],
         ),
         linear("output", "output", width, hidden, result=2),
-        linear("FFN1", "intermediate", hidden, shape.ffn, result=operand["down"]),
-        linear("FFN2", "down", shape.ffn, hidden, result=2),
+        linear("intermediate", "intermediate", hidden, shape.ffn, result=operand["down"]),
+        linear("down", "down", shape.ffn, hidden, result=2),
     ]
