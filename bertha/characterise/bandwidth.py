@@ -3,6 +3,7 @@
 import functools
 import math
 
+from bertha.characterise.measure import array_time, memory_waits
 from bertha.compiler.operations import EMBEDDING
 from bertha.compiler.predict import Timing
 from bertha.prediction import predict_workload
@@ -11,7 +12,7 @@ from bertha.sweep.work import guarded, workload_of
 __all__ = ["BOUND", "LOWEST", "cross", "cross_points"]
 
 BOUND = 0.05
-"""An operation is bound by memory where the array waits for loads in more than this part of its time."""
+"""An operation is bound by memory where the array waits for it in more than this part of its time."""
 LOWEST = 1 / 16
 """Of the bus's bandwidth: the least that is tried."""
 PRECISION = 0.02
@@ -31,11 +32,9 @@ def _crossings(point):
         timing = Timing(memory=point.latency, bandwidth=bandwidth)
         prediction = predict_workload(workload_of(point), point.config, timing)
         tried[bandwidth] = prediction.cycles
-        return {
-            kind.name: kind.activity.get("wait_load", 0) / max(1, sum(kind.activity.values()))
-            for kind in prediction.kinds
-            if kind.engine == "gemm" and kind.name != EMBEDDING
-        }
+        time = array_time(prediction)
+        waits = memory_waits(prediction)
+        return {name: count / max(1, time[name]) for name, count in waits.items() if name != EMBEDDING}
 
     bus = point.config.axi_data_bytes
     low, high = LOWEST * bus, 1.0 * bus

@@ -11,7 +11,7 @@ from bertha.prediction import predict_workload
 from bertha.rtl.isa import Opcode
 from bertha.sweep.work import guarded, workload_of
 
-__all__ = ["REST", "array_time", "measure_points", "summary"]
+__all__ = ["REST", "array_time", "measure_points", "memory_waits", "summary"]
 
 REST = "end"
 """Where the array's cycles behind its last command go."""
@@ -40,7 +40,7 @@ def summary(prediction) -> dict:
     -------
     dict
         `cycles`, `macs`, `utilization`, `bytes_read`, `bytes_written`; `time`: the array's cycles by kind of operation, those
-        in which it waits for the operation among them; `stalls`: of these, those in which it waits for loads; `vector`: busy
+        in which it waits for the operation among them; `stalls`: of these, those in which it waits for memory (`memory_waits`); `vector`: busy
         cycles of the vector engine by kind; `dram`: bytes by what they are; `scratchpad_bytes`, `macs_8` and
         the like of `Activity`; `energy`: estimated pJ by where they go.
     """
@@ -53,7 +53,7 @@ def summary(prediction) -> dict:
         "bytes_read": prediction.bytes_read,
         "bytes_written": prediction.bytes_written,
         "time": array_time(prediction),
-        "stalls": {k.name: k.activity.get("wait_load", 0) for k in prediction.kinds if k.engine == "gemm"},
+        "stalls": memory_waits(prediction),
         "vector": {k.name: k.busy for k in prediction.kinds if k.engine == "vector"},
         "dram": _dram(prediction),
         **asdict(activity),
@@ -65,6 +65,18 @@ def array_time(prediction) -> dict[str, int]:
     """The array's cycles by kind of operation, waits before its commands included; they add up to the run's."""
     time = {k.name: sum(k.activity.values()) for k in prediction.kinds if k.engine == "gemm"}
     return {**time, REST: prediction.cycles - sum(time.values())}
+
+
+def memory_waits(prediction) -> dict[str, int]:
+    """The array's cycles, by kind of operation, in which it waits for loads or for commands.
+
+    Commands come in order, so those of the array that stand behind a LOAD whose queue is full come late.
+    """
+    return {
+        kind.name: kind.activity.get("wait_load", 0) + kind.activity.get("command", 0)
+        for kind in prediction.kinds
+        if kind.engine == "gemm"
+    }
 
 
 def _dram(prediction):

@@ -16,7 +16,7 @@ TITLES = {
     "width": "Width of the array",
     "recipe": "Recipes",
     "products": "Products of a layer: intensity if every matrix is moved once, and what is moved here",
-    "bandwidth": "Bytes a cycle below which loads are waited for in more than 5 % of an operation's time",
+    "bandwidth": "Bytes a cycle below which memory is waited for in more than 5 % of an operation's time",
     "ablations": "Ablations: what the drain does, done apart; data read anew",
     "energy": "Energy, an ESTIMATE (Horowitz, ISSCC 2014, 45 nm; no wires, registers, clock, leakage)",
 }
@@ -54,7 +54,7 @@ def _breakdown(found):
                 "cycles a token": cycles / point.tokens,
                 "utilisation %": 100 * result["utilization"],
                 **{kind: 100 * result["time"].get(kind, 0) / cycles for kind in kinds},
-                "waits for loads %": 100 * sum(result["stalls"].values()) / cycles,
+                "waits for memory %": 100 * sum(result["stalls"].values()) / cycles,
                 "vector busy %": 100 * sum(result["vector"].values()) / cycles,
                 "MACs a DRAM byte": result["macs"] / (result["bytes_read"] + result["bytes_written"]),
             }
@@ -82,8 +82,8 @@ def _products(found):
                     "ridge": peak / bandwidth,
                     "bound if unfused": "memory" if product.intensity < peak / bandwidth else "array",
                     "DRAM bytes here": weights / layers,
-                    "MACs a DRAM byte here": product.macs * layers / weights if weights else math.inf,
-                    "array waits for loads %": 100
+                    "MACs a DRAM byte here": product.macs * layers / weights if weights else None,
+                    "array waits for memory %": 100
                     * result["stalls"].get(product.name, 0)
                     / max(1, result["time"].get(product.name, 0)),
                 }
@@ -128,7 +128,7 @@ def _ablations(found):
                 "scratchpad bytes": result["scratchpad_bytes"],
                 "scratchpad more %": more(result, lambda one: one["scratchpad_bytes"]),
                 "energy more % (estimate)": more(result, lambda one: sum(one["energy"].values())),
-                "waits for loads %": 100 * sum(result["stalls"].values()) / result["cycles"],
+                "waits for memory %": 100 * sum(result["stalls"].values()) / result["cycles"],
             }
         )
     return rows
@@ -188,8 +188,8 @@ def as_table(section, rows) -> Table:
 
 
 def _shown(value):
+    if value is None:
+        return "no DRAM"
     if isinstance(value, float):
-        if math.isinf(value):
-            return "no DRAM"
         return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.2f}"
     return f"{value:,}" if isinstance(value, int) else str(value)
