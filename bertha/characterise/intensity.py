@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from bertha.compiler.operations import kind_of_operation
+from bertha.compiler.operations import purpose_of
 from bertha.compiler.placeholder import operand_plan
 
 __all__ = ["Product", "products"]
@@ -68,7 +68,7 @@ def products(shape, tokens, recipe) -> list[Product]:
     operand = {name: 2 if value == "wide" else 1 for name, value in plan.items()}
 
     def product(operation, **sizes):
-        return Product(name=kind_of_operation(operation), m=tokens, **sizes)
+        return Product(name=purpose_of(operation), m=tokens, **sizes)
 
     def linear(operation, use, k, n, *, count=1, result=1):
         return product(operation, count=count, k=k, n=n, operand_bytes=operand[use], result_bytes=result)

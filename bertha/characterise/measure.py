@@ -79,17 +79,22 @@ def memory_waits(prediction) -> dict[str, int]:
     }
 
 
+def _counted(prediction):
+    """The program's commands, and how often each counts."""
+    return zip(prediction.program.commands, prediction.counts.tolist(), strict=True)
+
+
 def _dram(prediction):
     """Bytes of DRAM by what they are: weights by the operation that they are of, all else, the program."""
     moved = defaultdict(int)
-    for command, times in zip(prediction.program.commands, prediction.counts, strict=True):
+    for command, times in _counted(prediction):
         if command.opcode in (Opcode.LOAD, Opcode.STORE):
             part = "activations"
             if ".weights." in command.name:
                 part = f"weights of {purpose_of(operation_of(command))}"
             elif command.name.rsplit(".", 1)[-1] in ("records", "table"):
                 part = "records"
-            moved[part] += int(times) * command.dram_bytes
+            moved[part] += times * command.dram_bytes
     total = prediction.bytes_read + prediction.bytes_written
     return {**moved, "program and rest": total - sum(moved.values())}
 
@@ -98,7 +103,7 @@ def _activity(prediction):
     config = prediction.program.config
     base = prediction.program.window[0]
     lines = macs = multiplications = 0
-    for command, times in zip(prediction.program.commands, prediction.counts, strict=True):
+    for command, times in _counted(prediction):
         tiles = command.tiles
         found = accesses(command, 0, config, dram_base=base)  # the same of every tile
         lines += (

@@ -17,7 +17,7 @@ from bertha.characterise.measure import measure_points
 from bertha.characterise.study import ABLATIONS, ALL_DRAM
 from bertha.cli import main
 from bertha.compiler.ablations import parse_ablations
-from bertha.compiler.operations import KINDS, kind_of_operation
+from bertha.compiler.operations import KINDS, purpose_of
 from bertha.models.shapes import model_shape
 from bertha.sweep.points import Point
 
@@ -34,7 +34,7 @@ def test_products_of_a_layer():
     assert found["FFN2"].bytes == 10 * 64 + 64 * 32 + 2 * 10 * 32
     assert found["FFN2"].intensity == 10 * 64 * 32 / found["FFN2"].bytes
     wide = {product.name: product for product in products(model_shape("reduced"), 10, "a16")}
-    assert wide[kind_of_operation("intermediate")].bytes == 2 * 10 * 32 + 32 * 64 + 2 * 10 * 64
+    assert wide[purpose_of("intermediate")].bytes == 2 * 10 * 32 + 32 * 64 + 2 * 10 * 64
     assert wide["P·V"].bytes == 2 * (10 * 10 + 2 * 10 * 16 + 2 * 10 * 16)
 
 
