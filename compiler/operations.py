@@ -86,7 +86,7 @@ def operation_of(command) -> str:
     parts = command.name.split(".")
     if parts[1] == "weights":
         return parts[2]
-    if command.engine == Engine.STORE and parts[1] == "output":
+    if command.engine == Engine.STORE and parts[1] == "output" and parts[2].startswith("panel"):
         return _RESULT
     if command.engine == Engine.LOAD and parts[1] == "context" and parts[2].startswith("panel"):
         return "output"

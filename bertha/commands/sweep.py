@@ -56,6 +56,7 @@ def run(options) -> int:
     from bertha.sweep.execute import run_points
     from bertha.sweep.page import write_page
     from bertha.sweep.store import Store
+    from bertha.sweep.work import simulate_points
 
     points = _points(options)
     if options.workers is not None and options.workers < 1:
@@ -78,7 +79,8 @@ def run(options) -> int:
                 results[point.key] = result
                 show(len(results) - len(points) + len(missing), len(missing))
 
-            run_points(missing, finished, address=options.scheduler, workers=options.workers, rtl=options.rtl)
+            how = {"function": simulate_points, "together": 1} if options.rtl else {}
+            run_points(missing, finished, address=options.scheduler, workers=options.workers, **how)
     rows = [(point, results[point.key]) for point in points]
     table = store.write_csv(rows)
     good = [row for row in rows if not row[1].get("error")]

@@ -5,7 +5,7 @@ import itertools
 import os
 
 from bertha.errors import ToolError
-from bertha.sweep.work import predict_points, simulate_points
+from bertha.sweep.work import predict_points
 
 __all__ = ["CHUNK", "run_points"]
 
@@ -13,7 +13,9 @@ CHUNK = 8
 """Points, at most, that a worker takes at once: points of one program, which is then compiled once."""
 
 
-def run_points(points, finished, *, address=None, workers=None, rtl=False, patience="10s") -> None:
+def run_points(
+    points, finished, *, function=predict_points, address=None, workers=None, together=CHUNK, patience="10s"
+) -> None:
     """Runs points and tells of each as it is finished.
 
     Parameters
@@ -21,12 +23,14 @@ def run_points(points, finished, *, address=None, workers=None, rtl=False, patie
     points : list of Point
     finished : function of (Point, dict)
         Called with each point's result, in any order; one that failed has an `error`.
+    function : function of a list of Point
+        Their results, a list of dict; by default what is predicted (`bertha.sweep.work`).
     address : str, optional
         Of a Dask scheduler, such as tcp://host:8786. Its workers need this package.
     workers : int, optional
         Processes, without an address; by default as many as there are processors.
-    rtl : bool
-        Simulate the RTL instead of predicting it.
+    together : int
+        Points, at most, that a worker takes at once.
     patience : str
         How long a scheduler may take to answer.
 
@@ -37,10 +41,9 @@ def run_points(points, finished, *, address=None, workers=None, rtl=False, patie
     """
     from distributed import as_completed
 
-    function = simulate_points if rtl else predict_points
     with _client(address, workers, patience) as client:
         futures = {}
-        for chunk in _chunks(points, 1 if rtl else CHUNK):
+        for chunk in _chunks(points, together):
             futures[client.submit(function, chunk, pure=False)] = chunk
         for future in as_completed(futures):
             chunk = futures[future]

@@ -6,7 +6,7 @@ from bertha.compiler.ablations import parse_ablations
 from bertha.errors import ToolError, UserError
 from bertha.prediction import Workload, compile_workload, predict_workload
 
-__all__ = ["FIELDS", "measure", "predict_points", "simulate_points"]
+__all__ = ["FIELDS", "guarded", "measure", "predict_points", "simulate_points", "workload_of"]
 
 FIELDS = (
     "array_n scratchpad_bytes axi_data_bits multipliers cycles macs utilization bytes_read bytes_written "
@@ -17,15 +17,16 @@ FIELDS = (
 
 def predict_points(points) -> list[dict]:
     """Results of points, one after another; one that fails has an `error`."""
-    return [_guarded(measure, point) for point in points]
+    return [guarded(measure, point) for point in points]
 
 
 def simulate_points(points) -> list[dict]:
     """The same from the RTL, in simulation."""
-    return [_guarded(_simulated, point) for point in points]
+    return [guarded(_simulated, point) for point in points]
 
 
-def _guarded(function, point):
+def guarded(function, point) -> dict:
+    """What the function says of a point, with its hardware; or the `error`."""
     start = time.process_time()
     try:
         point.check()
@@ -44,7 +45,8 @@ def _of_hardware(config):
     }
 
 
-def _workload(point):
+def workload_of(point) -> Workload:
+    """What is run at a point."""
     return Workload(
         model=point.model,
         tokens=point.tokens,
@@ -59,7 +61,7 @@ def measure(point) -> dict:
     from bertha.compiler.predict import Timing
 
     prediction = predict_workload(
-        _workload(point), point.config, Timing(memory=point.latency, bandwidth=point.bytes_per_cycle)
+        workload_of(point), point.config, Timing(memory=point.latency, bandwidth=point.bytes_per_cycle)
     )
     spent = prediction.activity["gemm"]
     shares = {
@@ -83,7 +85,7 @@ def _simulated(point):
     """A point's whole model in RTL: its cycles, with weights of zeros."""
     from bertha.sim.measure import measure_program
 
-    program, layers = compile_workload(_workload(point), point.config, to_run=True)
+    program, layers = compile_workload(workload_of(point), point.config, to_run=True)
     found = measure_program(program, latency=point.latency, bandwidth=point.bytes_per_cycle)
     cycles = found.pop("cycles")
     return {

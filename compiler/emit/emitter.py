@@ -209,7 +209,7 @@ class Emitter:
         if self.ablations.gelu != "drain":
             self.load_region("gelu.records", self.layout.gelu_records, "gelu_records")
         if self.ablations.requantisation != "drain":
-            self.load_region("hidden.records", self.layout.hidden_records, "hidden_records")
+            self.load_region("intermediate.records", self.layout.hidden_records, "hidden_records")
 
     def load_tables(self) -> None:
         """Load what the layer has in tables and few records."""

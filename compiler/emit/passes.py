@@ -83,7 +83,7 @@ class Passes:
     def load_constants(self) -> None:
         """Load the zeros and the identity, once a program."""
         if self.e.ablations.needs_constants:
-            self.e.load_region("pass.constants", self.e.model.constants, "constants")
+            self.e.load_region("zeros.constants", self.e.model.constants, "constants")
 
     def statistics(self, line, kind, *, first, slot) -> dict:
         """See `statistics_fields`."""

@@ -84,13 +84,13 @@ def test_a_point_that_fails_is_told_and_ends_nothing(tmp_path, capsys, scheduler
     assert len(Store(tmp_path, "predicted").finished()) == 1  # the other one is tried again
 
 
-def test_a_worker_that_fails(scheduler, monkeypatch):
+def test_a_worker_that_fails(scheduler):
     def broken(points):
         raise MemoryError("no room")
 
-    monkeypatch.setattr("bertha.sweep.execute.predict_points", broken)
     found = []
-    run_points(grid({"model": ["reduced"]}), lambda point, result: found.append(result), address=scheduler)
+    points = grid({"model": ["reduced"]})
+    run_points(points, lambda point, result: found.append(result), function=broken, address=scheduler)
     assert found == [{"error": "MemoryError: no room"}]
 
 
