@@ -15,8 +15,10 @@ from bertha.sim.prepare import prepare, read_texts, run_folder, write_job
 __all__ = ["bench"]
 
 
-def _run_raw(transport, driver, folder, job):
-    """Cycles a second of the bare C++ loop, with the first sequence."""
+def _run_raw(transport, driver, folder, job, *, states=True):
+    """Cycles a second of the bare C++ loop, with the first sequence; `states`: what the engines are in is recorded."""
+    transport.trace.clear()
+    transport.trace.record_classes(states)
     memory, program = transport.memory, job.programs[0]
     memory.bytes[:] = Job.image(folder, 0)
     for address, content in Job.input_pieces(folder, 0):
@@ -52,7 +54,7 @@ def bench(options, console, *, rounds) -> None:
         console.print(f"{what} ...", style="dim", highlight=False, markup=False)
 
     texts = read_texts(options)
-    raw, cocotb = [], []
+    raw, stateless, cocotb = [], [], []
     with run_folder(f"bench-{run_name(options, texts)}") as folder:
         prepared = prepare(options, texts, notify=notify)
         simulation = build(prepared.config, notify=notify)
@@ -64,6 +66,7 @@ def bench(options, console, *, rounds) -> None:
         transport.reset()
         driver = Driver(transport)
         for number in range(rounds):
+            stateless.append(_run_raw(transport, driver, folder, job, states=False))
             raw.append(_run_raw(transport, driver, folder, job))
             launch(simulation, "bertha.sim.program_bench", folder, expect=1)
             outcome = read_outcome(folder, 0)
@@ -75,4 +78,5 @@ def bench(options, console, *, rounds) -> None:
     # Whatever else runs on the machine only makes a run slower, so the fastest of each counts.
     console.print(f"raw C++ loop: {max(raw):,.0f} cycles/s", highlight=False)
     console.print(f"cocotb:       {max(cocotb):,.0f} cycles/s", highlight=False)
+    console.print(f"with/without the engines' states = {max(raw) / max(stateless):.3f}", highlight=False)
     console.print(f"cocotb/raw = {max(cocotb) / max(raw):.3f}", highlight=False)
