@@ -12,7 +12,7 @@ _COLUMNS = (
     "MACs",
     "utilisation",
     "DRAM bytes",
-    "least",
+    "of least",
     "MACs/byte",
     "bound by",
 )

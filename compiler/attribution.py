@@ -32,7 +32,7 @@ __all__ = [
 ]
 
 CAUSES = ("array", "vector", "DRAM", "dependency")
-"""What a cycle is spent for or lost to: one of the three resources, or an earlier result, a command, the scratchpad."""
+"""What a cycle is spent for or lost to: one of the three resources, or an earlier result, the scratchpad."""
 
 _RESOURCE = {Engine.LOAD: "DRAM", Engine.STORE: "DRAM", Engine.GEMM: "array", Engine.VECTOR: "vector"}
 _OWN_CLASSES = (CycleClass.WORKING, CycleClass.FILLING)
@@ -75,6 +75,8 @@ class CommandTimes:
         Cycles in which a command was active, and the last of them, from the doorbell; zero if it never was.
     causes : int64 [commands, CAUSES]
         The engine's cycles from the end of its command before to this one's.
+    undispatched : int64 [commands]
+        Those of the causes' cycles in which the engine waited for a command to be dispatched; a dependency, for now.
     counts : int64 [commands]
         How often each stands for commands like it.
     """
@@ -83,6 +85,7 @@ class CommandTimes:
     busy: np.ndarray
     last: np.ndarray
     causes: np.ndarray
+    undispatched: np.ndarray
     counts: np.ndarray
 
     @classmethod
@@ -99,7 +102,7 @@ class CommandTimes:
         cycles : int
         """
         count = len(program.commands)
-        busy, last = np.zeros((2, count), np.int64)
+        busy, last, undispatched = np.zeros((3, count), np.int64)
         causes = np.zeros((count, len(CAUSES)), np.int64)
         for engine in _RESOURCE:
             rows, spent = trace[engine.name.lower()], classes.get(engine.name.lower(), ())
@@ -107,8 +110,17 @@ class CommandTimes:
             busy[active], last[active] = rows["busy"][active], rows["last"][active]
             if len(spent) and len(active):
                 spent = _from_the_doorbell(spent, active[0], int(last[active[0]]) + 1)
-                causes[: min(count, len(spent))] += (spent @ _cause_matrix(engine))[:count]
-        return cls(cycles=cycles, busy=busy, last=last, causes=causes, counts=np.ones(count, np.int64))
+                length = min(count, len(spent))
+                causes[:length] += (spent @ _cause_matrix(engine))[:length]
+                undispatched[:length] += spent[:length, CycleClass.COMMAND.value]
+        return cls(
+            cycles=cycles,
+            busy=busy,
+            last=last,
+            causes=causes,
+            undispatched=undispatched,
+            counts=np.ones(count, np.int64),
+        )
 
     @classmethod
     def of_prediction(cls, prediction) -> "CommandTimes":
@@ -125,6 +137,7 @@ class CommandTimes:
             busy=rows["busy"],
             last=np.where(rows["busy"] > 0, rows["last"], 0),
             causes=causes,
+            undispatched=rows["activity"][:, ACTIVITIES.index("command")],
             counts=prediction.counts,
         )
 
@@ -228,6 +241,7 @@ def attribute(program, times, ranges=None) -> list[OperationCost]:
         The keys that each row sees: only those multiply-accumulates count. By default all do.
     """
     bytes_once, least = _operand_bytes(program).tolist(), _least_bytes(program).tolist()
+    causes = _causes(program, times)
     costs, by_engine = {}, defaultdict(lambda: np.zeros(len(CAUSES), np.int64))
     end, last_gemm = 0, None
     for number, command in enumerate(program.commands):
@@ -237,7 +251,7 @@ def attribute(program, times, ranges=None) -> list[OperationCost]:
         if key not in costs:
             costs[key] = OperationCost(layer=key[0], name=key[1], purpose=purpose_of(key[1]))
         cost = costs[key]
-        by_engine[key, command.engine] += count * times.causes[number]
+        by_engine[key, command.engine] += count * causes[number]
         engine = command.engine.name.lower()
         cost.commands += count * bool(times.busy[number])
         cost.busy[engine] = cost.busy.get(engine, 0) + count * int(times.busy[number])
@@ -264,6 +278,30 @@ def _key(command):
     """Layer and operation."""
     operation = operation_of(command)
     return (layer_of(command.name) if operation != EMBEDDING else None), operation
+
+
+def _causes(program, times):
+    """int64 [commands, CAUSES], with waits for the dispatcher charged to what held it up.
+
+    Commands are dispatched in order: one has to wait until all before it have a place in their engines' queues, and
+    so for the engine that was the last to take the command which made room. If that was before the wait, there was
+    room, and the command itself was still to come from DRAM.
+    """
+    causes, places = times.causes.copy(), program.config.queue_depth + 2
+    ends = {engine: [0] for engine in _RESOURCE}  # of the engine's commands so far
+    for number, command in enumerate(program.commands):
+        mine = ends.get(command.engine)
+        if mine is None:
+            continue
+        waited = int(times.undispatched[number])
+        if waited:
+            room = {e: of[-places] for e, of in ends.items() if e != command.engine and len(of) >= places}
+            holder = max(room, key=room.get, default=None)
+            held = holder is not None and room[holder] > mine[-1]
+            causes[number, CAUSES.index("dependency")] -= waited
+            causes[number, CAUSES.index(_RESOURCE[holder] if held else "DRAM")] += waited
+        mine.append(max(mine[-1], int(times.last[number]) + 1 if times.busy[number] else 0))
+    return causes
 
 
 def _add_tail(costs, program, times, last_gemm, end):

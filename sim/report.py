@@ -263,7 +263,8 @@ def _attribution(runs, outcomes):
     for run, outcome in zip(runs, outcomes, strict=True):
         times = CommandTimes.of_trace(run.program, outcome.trace, outcome.classes, outcome.cycles)
         if not outcome.classes:
-            times = replace(times, causes=CommandTimes.of_prediction(run.prediction).causes)
+            model = CommandTimes.of_prediction(run.prediction)
+            times = replace(times, causes=model.causes, undispatched=model.undispatched)
         for cost in attribute(run.program, times, run.ranges):
             groups.setdefault((cost.layer, cost.name), []).append(cost)
     return [

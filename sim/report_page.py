@@ -70,7 +70,7 @@ def _operations(report):
         _cause_plot(by_purpose(report.attribution)),
         note=(
             "Cycles are the array's time: it worked for the operation or stood still before it, so they add up to the run's. "
-            "What runs beside the array has none. Least DRAM bytes: weights, inputs and results once each. "
+            "What runs beside the array has none. Of least: DRAM bytes as a multiple of weights, inputs and results once each. "
             f"Intensity: MACs a byte if every operand and result is moved once. {_causes_note(report)}"
         ),
     )

@@ -218,7 +218,7 @@ def print_report(report, console) -> None:
         console.print(_sentence_table(report))
     else:
         console.print(_operation_table(report))
-        console.print(_cost_table(report, by_purpose(report.attribution), "What the cycles went to"))
+        console.print(_cost_table(report, by_purpose(report.attribution), "Operations of all sequences"))
     if report.engines:
         console.print(engine_table(report))
     if any(sum(classes.values()) for classes in report.array_waits.values()):

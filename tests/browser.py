@@ -33,7 +33,7 @@ window.addEventListener('load', () => setTimeout(() => {
   const plots = [...document.querySelectorAll('.plotly-graph-div')].map(plot => ({
     traces: (plot._fullData || []).filter(trace => trace.visible === true).length,
     marks: [...plot.querySelectorAll(marks)].filter(seen).length,
-    titles: [...plot.querySelectorAll('.g-xtitle text, .g-ytitle text')].map(text => text.textContent),
+    titles: [...plot.querySelectorAll('.infolayer g[class$=title] text')].map(text => text.textContent),
   }));
   const tables = [...document.querySelectorAll('table')].map(table => table.rows.length);
   const loaded = performance.getEntriesByType('resource').map(entry => entry.name).filter(name => !name.startsWith('data:'));

@@ -8,7 +8,7 @@ from pathlib import Path
 from bertha.benchmarks.benchmark import Benchmark, Measured, Target
 from bertha.rtl.config import preset as preset_config
 
-__all__ = ["BENCHMARKS", "measure_build", "measure_speed"]
+__all__ = ["BENCHMARKS", "measure_build", "measure_speed", "measure_states"]
 
 
 def measure_speed(context, preset, model="minilm", tokens=128) -> Measured:
@@ -17,8 +17,20 @@ def measure_speed(context, preset, model="minilm", tokens=128) -> Measured:
     from bertha.sim.options import LayerOptions
 
     options = LayerOptions(model=model, seq=tokens, preset=preset)
-    raw, cocotb = measure(options, rounds=context.rounds, notify=context.notify)
-    return Measured(cocotb, f"{raw:,.0f} in a bare C++ loop; the fastest of {context.rounds} runs")
+    speeds = measure(options, rounds=context.rounds, notify=context.notify)
+    return Measured(
+        speeds.cocotb, f"{speeds.raw:,.0f} in a bare C++ loop; the fastest of {context.rounds} runs"
+    )
+
+
+def measure_states(context, preset) -> Measured:
+    """Percent of the speed that recording the engines' states, for the timeline and the attribution, costs."""
+    from bertha.sim.bench import measure
+    from bertha.sim.options import LayerOptions
+
+    options = LayerOptions(model="minilm", seq=128, preset=preset)
+    speeds = measure(options, rounds=context.rounds, notify=context.notify)
+    return Measured(100 * (1 - speeds.raw / speeds.stateless), f"the fastest of {context.rounds} runs each")
 
 
 def measure_build(context, preset) -> Measured:
@@ -46,6 +58,13 @@ BENCHMARKS = [
     _speed("edge8", 500_000),
     _speed("edge16", 400_000),
     _speed("server32", 220_000),
+    Benchmark(
+        name="states-edge16",
+        what="edge16: what the timeline costs of the simulation's speed",
+        target=Target("<=", 5, "%"),
+        measure=partial(measure_states, preset="edge16"),
+        runs=False,
+    ),
     Benchmark(
         name="build-edge16",
         what="edge16: cold build of the simulation",

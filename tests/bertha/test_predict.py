@@ -32,7 +32,16 @@ def found(capsys, *arguments):
 
 def test_tables(capsys):
     table = printed(capsys, "reduced", "--preset", "tiny4", "--tokens", 9)
-    for part in ("cycles", "utilisation", "layer 1", "softmax", "P·V", "waits for", "weights (DMA)"):
+    for part in (
+        "cycles",
+        "utilisation",
+        "layer 1",
+        "softmax",
+        "P·V",
+        "waits for",
+        "FFN1 + GELU",
+        "bound by",
+    ):
         assert part in table
 
 

@@ -18,6 +18,8 @@ async def start(dut):
     """A manager on a memory that has been reset."""
     dut.trace_active.value = 0
     dut.trace_index.value = 0
+    dut.trace_classified.value = 0
+    dut.trace_class.value = 0
     memory = Memory(BASE, SIZE)
     manager = AxiMaster(AxiBus.from_prefix(dut, "m_axi"), dut.clk, dut.rst)
     dut.rst.value = 1
