@@ -1,8 +1,11 @@
 """Writes a component as Verilog."""
 
-from amaranth.back import rtlil, verilog
+from amaranth._toolchain.yosys import find_yosys
+from amaranth.back import rtlil
 
 __all__ = ["convert"]
+
+_OLDEST_YOSYS = (0, 40)  # that Amaranth writes RTLIL for
 
 
 def _without_memory_init(text):
@@ -34,6 +37,15 @@ def convert(component, *, name, ports=None) -> str:
     ports : dict of str to (Signal, PortDirection), optional
         Ports by name. Without it, the members of the component's signature under Amaranth's names.
     """
-    text = rtlil.convert(component, name=name, ports=ports, emit_src=False)
-    # Amaranth's public `verilog.convert` has no step between RTLIL and Verilog.
-    return verilog._convert_rtlil_text(_without_memory_init(text))
+    text = _without_memory_init(rtlil.convert(component, name=name, ports=ports, emit_src=False))
+    # Amaranth's own conversion has no step between RTLIL and Verilog, and leaves an `always @*` in front of every
+    # register, reset included. As multiplexers Verilator moves that logic into the registers' assignments; else it is
+    # combinational logic behind the input `rst`, which is evaluated at every call.
+    script = [
+        f"read_rtlil <<rtlil\n{text}\nrtlil",
+        "proc -norom",
+        "memory_collect",
+        "write_verilog -norename",
+    ]
+    yosys = find_yosys(lambda version: version >= _OLDEST_YOSYS)
+    return yosys.run(["-q", "-"], "\n".join(script), ignore_warnings=True)

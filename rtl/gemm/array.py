@@ -1,6 +1,6 @@
 """The systolic array: N columns that A passes through, drained a column a cycle."""
 
-from amaranth.hdl import Array, Module, Signal, signed
+from amaranth.hdl import Module, Signal, signed
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -83,6 +83,8 @@ class SystolicArray(wiring.Component):
         m.d.sync += self.o.valid.eq(columns[0].done | draining)
         word = Signal(self.o.word.shape(), reset_less=True)
         m.d.comb += self.o.word.eq(word)
-        for row in range(n):
-            m.d.sync += word[row].eq(Array(column.accumulators[row] for column in columns)[number])
+        with m.If(columns[0].done | draining), m.Switch(number):
+            for place, column in enumerate(columns):
+                with m.Case(place):
+                    m.d.sync += word.as_value().eq(column.accumulators.as_value())
         return m

@@ -105,13 +105,20 @@ class Epilogue(wiring.Component):
         m.submodules.requantise = requantise = Requantise(self._config.array_n)
         has_room, has_residual = Signal(), Signal()  # known a cycle ahead
         taken, masked = self._take_words(m, requantise, has_room, has_residual)
-        entered = _later(m, taken, 1, "entered")
-        requantised = _later(m, entered, requantise.latency - 1, "requantised")
+        stages = _stages(m, taken, ARITHMETIC_LATENCY)
+        entered, requantised = stages[0], stages[requantise.latency - 1]
+        # Stages that hold nothing don't move. The first one's signal comes late, so it takes what may be a word.
+        moves = Cat(self.word.valid, *(stage.valid for stage in stages))
+        m.d.comb += requantise.step.eq(moves[: requantise.latency])
 
         m.submodules.piecewise = piecewise = Piecewise(self._config.array_n)
         wiring.connect(m, wiring.flipped(self.table), piecewise.table)
-        m.d.comb += [piecewise.enable.eq(requantised.piecewise), piecewise.i.eq(requantise.o)]
-        step = _later(m, requantised, piecewise.latency, "piecewise")
+        m.d.comb += [
+            piecewise.enable.eq(requantised.piecewise),
+            piecewise.i.eq(requantise.o),
+            piecewise.step.eq(moves[requantise.latency :][: piecewise.latency]),
+        ]
+        step, last = stages[-2:]
 
         for stage in range(requantise.latency + piecewise.latency):
             later = Signal(self._config.array_n, name=f"masked_{stage}", reset_less=True)
@@ -131,7 +138,7 @@ class Epilogue(wiring.Component):
             statistics.init.eq(step.statistics_init),
             statistics.slot.eq(step.slot),
         ]
-        self._pass_on(m, summed, _later(m, step, 1, "summed"), entered.valid, has_room, packer)
+        self._pass_on(m, summed, last, entered.valid, has_room, packer)
         return m
 
     def _take_words(self, m, requantise, has_room, has_residual):
@@ -240,9 +247,9 @@ class Epilogue(wiring.Component):
             # -32768 is a masked score and no other: where scores are wanted, the lowest is one above.
             is_lowest = total[16] & (~total[15] | ~total[:15].any())
             m.d.comb += total.eq(words[lane] + Mux(step.residual, residual, 0))
-            m.d.sync += summed[lane].eq(
-                Mux(masked[lane], -(1 << 15), Cat(limited[0] | (is_max & is_lowest), limited[1:]).as_signed())
-            )
+            word = Cat(limited[0] | (is_max & is_lowest), limited[1:]).as_signed()
+            with m.If(step.valid):
+                m.d.sync += summed[lane].eq(Mux(masked[lane], -(1 << 15), word))
         return summed
 
     def _pass_on(self, m, words, step, entered, has_room, packer):
@@ -269,34 +276,44 @@ class Epilogue(wiring.Component):
         m.d.sync += [room.eq(room - entered + do_pop), has_room.eq(room > 2)]
 
         popped = Signal(result, reset_less=True)
-        m.d.sync += popped.eq(results.o.payload)
-        shifted = []
-        for lane in range(n):
-            m.submodules[f"post_shift_{lane}"] = unit = RoundingShift(16, 16, shift_bits=4)
-            m.d.comb += [unit.value.eq(popped.lanes[lane]), unit.shift.eq(popped.post_shift)]
-            shifted.append(unit.o)
+        with m.If(do_pop):
+            m.d.sync += popped.eq(results.o.payload)
         # What the packer gets with the word, in step with the stages above.
         flags = Cat(do_pop, *(results.o.payload[name] for name in ("final", "out16", "residue", "out_wide")))
+        valids = []
         for stage in range(WORD_LATENCY):
             later = Signal(5, name=f"flags_{stage}")
             m.d.sync += later.eq(flags)
             if stage == WORD_LATENCY - 2:
                 out16, out_wide = later[2], later[4]
             flags = later
+            valids.append(later[0])
+        shifted = []
+        for lane in range(n):
+            m.submodules[f"post_shift_{lane}"] = unit = RoundingShift(16, 16, shift_bits=4)
+            m.d.comb += [
+                unit.value.eq(popped.lanes[lane]),
+                unit.shift.eq(popped.post_shift),
+                unit.step.eq(Cat(valids[: RoundingShift.latency])),
+            ]
+            shifted.append(unit.o)
         word = Signal(self._config.line_bits, reset_less=True)
         narrow = Cat(*(saturate(value, signed(8)) for value in shifted), *map(residue, shifted))
         planes = Cat(*(plane for pair in zip(*map(split_wide, shifted)) for plane in pair))
-        m.d.sync += word.eq(Mux(out16, Cat(shifted), Mux(out_wide, planes, narrow)))
+        with m.If(valids[-2]):
+            m.d.sync += word.eq(Mux(out16, Cat(shifted), Mux(out_wide, planes, narrow)))
         m.d.comb += [
             Cat(packer.valid, packer.final, packer.out16, packer.flagged).eq(flags[:4]),
             packer.word.eq(word),
         ]
 
 
-def _later(m, step, cycles, name):
-    """`step`, some cycles later."""
-    for cycle in range(cycles):
-        later = Signal(_Step, name=f"{name}_{cycle}")
+def _stages(m, step, cycles):
+    """`step` 1, 2, .. `cycles` cycles later."""
+    stages = []
+    for cycle in range(1, cycles + 1):
+        later = Signal(_Step, name=f"step_{cycle}")
         m.d.sync += later.eq(step)
         step = later
-    return step
+        stages.append(step)
+    return stages

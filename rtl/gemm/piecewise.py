@@ -19,6 +19,8 @@ class Piecewise(wiring.Component):
     enable : In(1)
         With the word; where it is clear, y = v.
     i : In(N x int16)
+    step : In(latency)
+        Bit k: stage k takes a value. A pipeline that never stops leaves it alone.
     o : Out(N x int16)
         `latency` cycles later.
     table : In(TableWriteSignature)
@@ -35,6 +37,7 @@ class Piecewise(wiring.Component):
             {
                 "enable": In(1),
                 "i": In(data.ArrayLayout(signed(16), n)),
+                "step": In(self.latency, init=(1 << self.latency) - 1),
                 "o": Out(data.ArrayLayout(signed(16), n)),
                 "table": In(TableWriteSignature),
             }
@@ -60,12 +63,16 @@ class Piecewise(wiring.Component):
                 write_port.data.eq(self.table.data),
                 write_port.en.eq(self.table.enable),
                 read_port.addr.eq(self.i[lane].as_unsigned()[8:] ^ 0x80),
+                read_port.en.eq(self.step[0]),
             ]
-            m.d.sync += [later.eq(value) for later, value in zip(values, [self.i[lane], *values])]
-            m.d.sync += [
-                segment.eq(read_port.data),
-                base.eq(segment.base),
-                product.eq(segment.slope * values[1].as_unsigned()[:8]),
-                result.eq(Mux(enables[2], saturate(base + round_half_up(product, 8), signed(16)), values[2])),
-            ]
+            for stage, (later, value) in enumerate(zip(values, [self.i[lane], *values])):
+                with m.If(self.step[stage]):
+                    m.d.sync += later.eq(value)
+            with m.If(self.step[1]):
+                m.d.sync += segment.eq(read_port.data)
+            with m.If(self.step[2]):
+                m.d.sync += [base.eq(segment.base), product.eq(segment.slope * values[1].as_unsigned()[:8])]
+            limited = saturate(base + round_half_up(product, 8), signed(16))
+            with m.If(self.step[3]):
+                m.d.sync += result.eq(Mux(enables[2], limited, values[2]))
         return m

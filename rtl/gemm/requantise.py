@@ -26,6 +26,8 @@ class Requantise(wiring.Component):
         Multiplier and shift of every lane, when `row_factor` is set.
     gain : In(4)
         Subtracted from the lanes' shifts, stopping at 0.
+    step : In(latency)
+        Bit k: stage k takes a value. A pipeline that never stops leaves it alone.
     o : Out(N x int16)
         `latency` cycles later.
 
@@ -45,6 +47,7 @@ class Requantise(wiring.Component):
                 "row_factor": In(1),
                 "factors": In(data.ArrayLayout(RowFactor, n)),
                 "gain": In(4),
+                "step": In(self.latency, init=(1 << self.latency) - 1),
                 "o": Out(data.ArrayLayout(signed(16), n)),
             }
         )
@@ -61,6 +64,7 @@ class Requantise(wiring.Component):
                 unit.bias.eq(self.bias),
                 unit.mult.eq(Mux(self.row_factor, factor.mult, self.mult)),
                 unit.shift.eq(Mux(self.row_factor, row_shift, self.shift)),
+                unit.step.eq(self.step),
                 self.o[lane].eq(unit.o),
             ]
         return m
@@ -73,6 +77,7 @@ class _Lane(wiring.Component):
     bias: In(signed(32))
     mult: In(16)
     shift: In(6)
+    step: In(Requantise.latency)
     o: Out(signed(16))
 
     def elaborate(self, platform) -> Module:
@@ -83,14 +88,21 @@ class _Lane(wiring.Component):
         low = Signal(unsigned(33), reset_less=True)  # low 17 bits of the biased value, times mult
         high = Signal(signed(32), reset_less=True)  # its high 16 bits, times mult
         product = Signal(signed(49), reset_less=True)  # |biased| <= 2**32, mult < 2**16
-        m.d.sync += [
-            biased.eq(self.acc + self.bias),
-            mult.eq(self.mult),
-            low.eq(biased[:17] * mult),
-            high.eq(biased[17:].as_signed() * mult),
-            product.eq(Cat(Const(0, 17), high).as_signed() + low),
-            Cat(shifts).eq(Cat(self.shift, shifts)),
-        ]
+        with m.If(self.step[0]):
+            m.d.sync += [biased.eq(self.acc + self.bias), mult.eq(self.mult), shifts[0].eq(self.shift)]
+        with m.If(self.step[1]):
+            m.d.sync += [
+                low.eq(biased[:17] * mult),
+                high.eq(biased[17:].as_signed() * mult),
+                shifts[1].eq(shifts[0]),
+            ]
+        with m.If(self.step[2]):
+            m.d.sync += [product.eq(Cat(Const(0, 17), high).as_signed() + low), shifts[2].eq(shifts[1])]
         m.submodules.limited = limited = RoundingShift(len(product), 16)
-        m.d.comb += [limited.value.eq(product), limited.shift.eq(shifts[-1]), self.o.eq(limited.o)]
+        m.d.comb += [
+            limited.value.eq(product),
+            limited.shift.eq(shifts[-1]),
+            limited.step.eq(self.step[3:]),
+            self.o.eq(limited.o),
+        ]
         return m

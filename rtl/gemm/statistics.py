@@ -88,11 +88,12 @@ class RowStatistics(wiring.Component):
             continued = Signal(Moments, name=f"continued_{lane}", reset_less=True)
             before = Signal(Moments, name=f"before_{lane}")
             total = Signal(signed(28), name=f"total_{lane}")
-            m.d.sync += [
-                value.eq(self.i[lane]),
-                continued.eq(self.carry_on.lanes[lane]),
-                square.eq((self.i[lane] * self.i[lane]).as_unsigned()),
-            ]
+            with m.If(coming.valid):
+                m.d.sync += [
+                    value.eq(self.i[lane]),
+                    continued.eq(self.carry_on.lanes[lane]),
+                    square.eq((self.i[lane] * self.i[lane]).as_unsigned()),
+                ]
             m.d.comb += before.eq(running)
             with m.If(from_slot):
                 m.d.comb += before.eq(continued)
