@@ -80,7 +80,9 @@ def linear_of(layer, kind) -> torch.nn.Linear:
     return layer.attention.output.dense if kind == ATTENTION else layer.output.dense
 
 
-def measure(encoder, batches, *, seed=0, advance=lambda done, total: None) -> dict[tuple[int, str], Statistics]:
+def measure(
+    encoder, batches, *, seed=0, advance=lambda done, total: None
+) -> dict[tuple[int, str], Statistics]:
     """Statistics of all blocks on some rows, by layer and kind.
 
     Two backward passes a batch: of a random direction in the scores, whose squared gradients are on average those of all
@@ -115,9 +117,7 @@ def measure(encoder, batches, *, seed=0, advance=lambda done, total: None) -> di
             weight = linear_of(layers[key[0]], key[1]).weight.detach()
             sums[key].add(seen[key][0].detach(), scores, losses, weight, batch.real, heads)
         advance(number + 1, len(batches))
-    return {
-        key: sums[key].statistics(linear_of(layers[key[0]], key[1]).weight.detach()) for key in keys
-    }
+    return {key: sums[key].statistics(linear_of(layers[key[0]], key[1]).weight.detach()) for key in keys}
 
 
 def _keep(seen, key):
@@ -201,7 +201,9 @@ def _surgeon(one, units, steps):
     """Step by step the cheapest units go, and what is left makes up for them as well as it can."""
     left = list(range(len(units)))
     columns = np.concatenate(units)
-    moments = one.moments + RIDGE * max(np.trace(one.moments) / len(one.moments), 1e-30) * np.eye(len(columns))
+    moments = one.moments + RIDGE * max(np.trace(one.moments) / len(one.moments), 1e-30) * np.eye(
+        len(columns)
+    )
     inverse = np.linalg.inv(moments)
     weight = one.weight * np.sqrt(one.channels)[:, None]
     size, order, errors = len(units[0]), [], [0.0]

@@ -55,9 +55,12 @@ def measure_costs(config, tokens, **where) -> Costs:
     layers = min(3, config.num_hidden_layers)
 
     def cycles(*sizes):
-        return predict_sizes(
-            [sizes] * layers, hidden=hidden, head_dim=hidden // heads, tokens=tokens, **where
-        ).cycles / layers
+        return (
+            predict_sizes(
+                [sizes] * layers, hidden=hidden, head_dim=hidden // heads, tokens=tokens, **where
+            ).cycles
+            / layers
+        )
 
     whole = cycles(heads, neurons)
     return Costs(

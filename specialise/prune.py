@@ -6,7 +6,6 @@ from dataclasses import replace
 import torch
 from torch import nn
 
-from bertha.golden import floating
 from bertha.specialise.ablation import ATTENTION, FFN, linear_of
 from bertha.specialise.rows import run_layers
 from bertha.specialise.small import features_of, small_layer
