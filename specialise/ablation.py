@@ -133,12 +133,15 @@ class _Sums:
     def __init__(self):
         self.tokens, self.rows, self.total = [], 0, 0.0
         self.products = self.first = self.channels = self.masks = 0.0
+        self.middle = None  # about the mean: a covariance is what little is left of large moments
 
     def add(self, inputs, by_scores, by_loss, weight, real, heads):
         share = by_scores.square().mean(dim=2) * real
         self.tokens.append(share)
         self.channels = self.channels + by_scores.square().sum(dim=(0, 1)).double()
         flat, weights = inputs[real], share[real]
+        self.middle = flat.mean(dim=0) if self.middle is None else self.middle
+        flat = flat - self.middle
         self.products = self.products + ((flat * weights[:, None]).T @ flat).double()
         self.first = self.first + (weights @ flat).double()
         self.total += float(weights.sum())

@@ -164,7 +164,8 @@ class Search:
         rungs, worst = [], max(budgets)
         for share in LADDER:
             rungs.append(self.rung(share))
-            if rungs[-1].fallen > worst + 1e-9:
+            nothing_left = not (rungs[-1].heads or rungs[-1].neurons)
+            if rungs[-1].fallen > worst + 1e-9 or nothing_left:
                 break
         for budget in sorted(set(budgets)):
             for _ in range(BISECTIONS):

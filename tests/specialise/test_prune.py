@@ -75,7 +75,7 @@ def test_curves_let_all_units_go_once(encoder, batches, method):
     for key, curve in curves(measure(encoder, batches), method, heads=4).items():
         assert sorted(unit for step in curve.steps for unit in step) == list(WHOLE[key[1]])
         assert curve.kept(0) == WHOLE[key[1]] and curve.kept(len(curve.steps)) == ()
-        assert (np.diff(curve.errors) >= -1e-9).all()
+        assert (np.diff(curve.errors) >= -1e-9 * curve.errors.max()).all(), (key, curve.errors)
 
 
 def test_a_dead_unit_goes_first(encoder, batches):
