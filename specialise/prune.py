@@ -1,7 +1,7 @@
 """A model without some heads and neurons, and what is left of it made to do the whole one's work, without training."""
 
 import copy
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import torch
 from torch import nn
@@ -10,7 +10,7 @@ from bertha.specialise.ablation import ATTENTION, FFN, linear_of
 from bertha.specialise.rows import run_layers
 from bertha.specialise.small import features_of, small_layer
 
-__all__ = ["Pruned", "embedded_in", "prune"]
+__all__ = ["Pruned", "Repair", "embedded_in", "prune"]
 
 RIDGE = 0.1
 """How strongly weights stay what they were, as a part of the operand's mean second moment."""
@@ -68,7 +68,42 @@ def _norm_before(encoder, index, kind) -> nn.Module:
     return embeddings.LayerNorm if encoder.embedding_norm else embeddings.projection
 
 
-def prune(encoder, kept, batches=(), statistics=None) -> Pruned:
+@dataclass(frozen=True, eq=False)
+class Repair:
+    """What the linear layers behind what is left are fitted to.
+
+    Attributes
+    ----------
+    batches : list of RowBatch
+        Calibration rows at the first layer.
+    statistics : dict
+        See `bertha.specialise.ablation.measure`, of these batches: how much each token counts.
+    sums : dict of (int, str) to float32 [tokens, hidden]
+        What the whole model's LayerNorms get, by layer and kind of the block before them; real tokens only.
+    """
+
+    batches: list
+    statistics: dict
+    sums: dict
+
+    @classmethod
+    def of(cls, encoder, batches, statistics) -> "Repair":
+        """With the sums of the whole model."""
+        parts, hooks = {}, []
+        for index, layer in enumerate(encoder.bert.encoder.layer):
+            for kind in (ATTENTION, FFN):
+                found = parts[index, kind] = []
+                norm = layer.attention.output if kind == ATTENTION else layer.output
+                hooks.append(norm.LayerNorm.register_forward_pre_hook(_keep(found)))
+        try:
+            run_layers(encoder.bert.encoder.layer, batches)
+        finally:
+            for hook in hooks:
+                hook.remove()
+        return cls(batches, statistics, {key: _real(found, batches) for key, found in parts.items()})
+
+
+def prune(encoder, kept, repair=None) -> Pruned:
     """A model with some of its heads and neurons.
 
     Parameters
@@ -76,111 +111,90 @@ def prune(encoder, kept, batches=(), statistics=None) -> Pruned:
     encoder : Encoder
     kept : dict of (int, str) to tuple of int
         Heads or neurons that are left, by layer and kind of block.
-    batches : list of RowBatch
-        With them, the linear layer behind what is left is fitted anew, block by block from below, by ridge regression:
-        on what the pruned model so far gives it, the sum before the LayerNorm becomes the whole model's again.
-    statistics : dict, optional
-        See `bertha.specialise.ablation.measure`, of the same batches: how much each token counts.
+    repair : Repair, optional
+        The linear layer behind what is left is fitted anew, block by block from below, by ridge regression: on what the
+        pruned model so far gives it, the sum before the LayerNorm becomes the whole model's again.
     """
     pruned = Pruned(encoder)
-    whole = states = list(batches)
     with torch.no_grad():
-        for index, layer in enumerate(encoder.bert.encoder.layer):
+        for index in range(encoder.layers):
             for kind in (ATTENTION, FFN):
                 pruned.remove(index, kind, kept[index, kind])
-            if batches:
-                wanted = _sums(layer, whole)
-                whole = run_layers([layer], whole)
-                for kind in (ATTENTION, FFN):
-                    tokens = statistics[index, kind].tokens
-                    shift = _fit(pruned, index, kind, kept[index, kind], states, wanted[kind], tokens)
-                    if shift is not None and kind == ATTENTION:  # what came before has another bias
-                        states = [batch.at(batch.states + shift) for batch in states]
-            dense = pruned.dense[index]
-            small = small_layer(dense, kept[index, ATTENTION], kept[index, FFN])
+        states = embedded_in(pruned, encoder, repair.batches) if repair else []
+        for index, layer in enumerate(pruned.dense):
+            small = small_layer(layer, kept[index, ATTENTION], kept[index, FFN])
+            if repair:
+                states = _repaired(pruned, small, index, kept, states, repair)
+                small = small_layer(layer, kept[index, ATTENTION], kept[index, FFN])
             pruned.layers.append(small)
-            if batches:
-                states = run_layers([small], states)
-        # Biases of blocks above that are gone came to these norms after they were copied.
-        for small, dense in zip(pruned.layers, pruned.dense):
-            small.output.LayerNorm.bias.copy_(dense.output.LayerNorm.bias)
+        # A block above of which nothing is left may have moved a norm's bias since.
+        for small, layer in zip(pruned.layers, pruned.dense):
+            small.output.LayerNorm.bias.copy_(layer.output.LayerNorm.bias)
     return pruned
 
 
-def _sums(layer, batches):
-    """What the whole layer's two LayerNorms get, of real tokens."""
-    found = {ATTENTION: [], FFN: []}
-    hooks = [
-        norm.register_forward_hook(lambda module, inputs, output, name=name: found[name].append(inputs[0]))
-        for name, norm in ((ATTENTION, layer.attention.output.LayerNorm), (FFN, layer.output.LayerNorm))
-    ]
-    try:
-        run_layers([layer], batches)
-    finally:
-        for hook in hooks:
-            hook.remove()
-    return {
-        name: torch.cat([part[batch.real] for part, batch in zip(parts, batches)])
-        for name, parts in found.items()
-    }
+def _repaired(pruned, small, index, kept, states, repair):
+    """Fits both blocks of a layer, of which `small` is what is left; the rows behind it."""
+    for kind in (ATTENTION, FFN):
+        if kind == ATTENTION:
+            inputs = [small.attention.self(batch.states, batch.hidden_keys)[0] for batch in states]
+            behind = small.attention.output
+        else:
+            inputs = [small.intermediate(batch.states) for batch in states]
+            behind = small.output
+        weights = _real(repair.statistics[index, kind].tokens, states)
+        target = repair.sums[index, kind] - _real([batch.states for batch in states], states)
+        shift = _fit(behind.dense, _real(inputs, states), target, weights)
+        if not kept[index, kind]:  # what came before has another bias instead
+            _norm_before(pruned.encoder, index, kind).bias.add_(shift)
+        elif shift is not None:
+            linear = linear_of(pruned.dense[index], kind)
+            size = linear.in_features // pruned.encoder.config.num_attention_heads
+            places = list(kept[index, kind]) if kind == FFN else features_of(kept[index, kind], size)
+            linear.weight[:, places] = behind.dense.weight
+            linear.bias.copy_(behind.dense.bias)
+        states = [
+            batch.at(behind.LayerNorm(behind.dense(read) + batch.states))
+            for read, batch in zip(inputs, states)
+        ]
+    return states
 
 
-def _fit(pruned, index, kind, kept, states, wanted, tokens):
-    """Fits a block's linear layer; of one of which nothing is left, the bias before it, by how much is given."""
-    dense = pruned.dense[index]
-    linear = linear_of(dense, kind)
-    inputs, residual = _seen(dense, pruned, index, kind, kept, states)
-    weights = torch.cat([part[batch.real] for part, batch in zip(tokens, states)]).double()
-    total = weights.sum()
+def _fit(linear, inputs, target, weights):
+    """Fits a linear layer, or of one that reads nothing its bias, to a target [tokens, hidden]; gives that bias.
+
+    None: no token counts, nothing changes.
+    """
+    total = weights.double().sum()
     if not total > 0:
-        return None
-    weights = weights / total
-    target = (wanted - residual).double()
+        return None if linear.in_features else torch.zeros_like(linear.bias)
+    weights = (weights.double() / total).float()
     mean = weights @ target
-    if not kept:
-        shift = mean.float()
-        _norm_before(pruned.encoder, index, kind).bias.add_(shift)
-        return shift
-    places = list(kept) if kind == FFN else features_of(kept, dense.attention.self.attention_head_size)
-    inputs = inputs.double()
-    middle = weights @ inputs
-    scaled = (inputs - middle) * weights[:, None]
-    moments = scaled.T @ (inputs - middle)
-    ridge = RIDGE * moments.diagonal().mean().clamp(min=1e-30)
-    moments.diagonal().add_(ridge)
-    before = linear.weight[:, places].double()
-    right = scaled.T @ (target - mean) + ridge * before.T
-    fitted = torch.linalg.solve(moments, right).T
-    linear.weight[:, places] = fitted.float()
-    linear.bias.copy_((mean - fitted @ middle).float())
-    return None
+    if linear.in_features:
+        middle = weights @ inputs
+        centred = inputs - middle
+        scaled = centred * weights[:, None]
+        moments = (scaled.T @ centred).double()
+        ridge = RIDGE * moments.diagonal().mean().clamp(min=1e-30)
+        moments.diagonal().add_(ridge)
+        right = (scaled.T @ (target - mean)).double() + ridge * linear.weight.T.double()
+        fitted = torch.linalg.solve(moments, right).T.float()
+        linear.weight.copy_(fitted)
+        mean = mean - fitted @ middle
+    linear.bias.copy_(mean)
+    return mean
 
 
-def _seen(dense, pruned, index, kind, kept, states):
-    """What a block's linear layer reads in the pruned model, and the residual beside it, of real tokens."""
-    heads = pruned.encoder.config.num_attention_heads
-    neurons = kept if kind == FFN else ()
-    small = small_layer(dense, kept if kind == ATTENTION else _left(dense, heads), neurons)
-    inputs, residuals = [], []
-    hooks = [linear_of(small, kind).register_forward_pre_hook(lambda _, got: inputs.append(got[0]))]
-    if kind == FFN:
-        norm = small.attention.output.LayerNorm
-        hooks.append(norm.register_forward_hook(lambda _, got, output: residuals.append(output)))
-        run_layers([small], states)
-    else:
-        residuals = [batch.states for batch in states]
-        run_layers([lambda hidden, keys: small.attention(hidden, keys)], states)
-    for hook in hooks:
-        hook.remove()
-    return tuple(
-        torch.cat([part[batch.real] for part, batch in zip(parts, states)]) for parts in (inputs, residuals)
-    )
+def _keep(found):
+    def hook(module, inputs):
+        found.append(inputs[0])
+
+    return hook
 
 
-def _left(dense, heads):
-    """Heads that the layer's output still listens to."""
-    heard = dense.attention.output.dense.weight.any(dim=0).reshape(heads, -1).any(dim=1)
-    return heard.nonzero()[:, 0].tolist()
+def _real(parts, batches):
+    """Values of real tokens, of all batches one after another."""
+    return torch.cat([part[batch.real] for part, batch in zip(parts, batches, strict=True)])
 
 
 def embedded_in(pruned, encoder, batches) -> list:

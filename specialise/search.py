@@ -14,7 +14,7 @@ from bertha.specialise.batches import label_sentences
 from bertha.specialise.cycles import Costs
 from bertha.specialise.knapsack import cycles_of, kept_of, levels_for
 from bertha.specialise.parts import Training
-from bertha.specialise.prune import Pruned, embedded_in, prune
+from bertha.specialise.prune import Pruned, Repair, embedded_in, prune
 from bertha.specialise.rows import RowBatch, embed_rows, score
 
 __all__ = ["Rung", "Search", "SearchOptions", "best_rung"]
@@ -46,7 +46,7 @@ class SearchOptions:
 
     method: str = "reconstruct"
     repair: bool = True
-    tokens: int = 12_000
+    tokens: int = 8_000
     judge: int = 2000
     longest: int = 128
     seed: int = 0
@@ -111,6 +111,7 @@ class Search:
             heads=self.encoder.config.num_attention_heads,
             seed=self.options.seed,
         )
+        self.repair = Repair.of(self.encoder, self.fit, self.statistics) if self.options.repair else None
         layers = self.encoder.bert.encoder.layer
         self.whole = score(self.encoder.classifier, layers, self.judge)
         self.notify({"what": "whole", "accuracy": self.whole.accuracy, "loss": self.whole.loss})
@@ -126,8 +127,7 @@ class Search:
 
     def build(self, kept) -> Pruned:
         """The model with these heads and neurons."""
-        batches = self.fit if self.options.repair else ()
-        return prune(self.encoder, kept, batches, self.statistics)
+        return prune(self.encoder, kept, self.repair)
 
     def rung(self, share) -> Rung:
         """The best model that is known at this part of the whole one's cycles."""

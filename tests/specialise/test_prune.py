@@ -14,7 +14,7 @@ from bertha.models.structure import FILE, read_structure
 from bertha.specialise.ablation import ATTENTION, FFN, curves, measure
 from bertha.specialise.batches import label_sentences
 from bertha.specialise.export import DENSE, export, structure_of
-from bertha.specialise.prune import embedded_in, prune
+from bertha.specialise.prune import Repair, embedded_in, prune
 from bertha.specialise.rows import embed_rows, run_layers
 
 KEPT = {(0, ATTENTION): (1, 3), (0, FFN): (), (1, ATTENTION): (), (1, FFN): (0, 1, 5, 22)}
@@ -37,8 +37,8 @@ def distance(left, right):
 
 @pytest.mark.parametrize("repaired", [False, True], ids=["as it was", "repaired"])
 def test_smaller_modules_compute_what_zeros_do(encoder, batches, repaired):
-    statistics = measure(encoder, batches)
-    pruned = prune(encoder, KEPT, batches if repaired else (), statistics)
+    repair = Repair.of(encoder, batches, measure(encoder, batches)) if repaired else None
+    pruned = prune(encoder, KEPT, repair)
     assert pruned.layers[0].attention.output.dense.in_features == 10
     assert [layer.output.dense.in_features for layer in pruned.layers] == [0, 4]
     rows = embedded_in(pruned, encoder, batches)
@@ -58,12 +58,12 @@ def test_the_quantiser_sees_what_is_left(encoder):
 
 
 def test_repair_comes_nearer_to_the_whole_model(encoder, batches):
-    statistics = measure(encoder, batches)
+    repair = Repair.of(encoder, batches, measure(encoder, batches))
     wanted = outputs(encoder.bert.encoder.layer, batches)
     kept = {key: WHOLE[key[1]][: len(WHOLE[key[1]]) * 3 // 4] for key in KEPT}
     found = {}
-    for name, rows in (("plain", ()), ("repaired", batches)):
-        pruned = prune(encoder, kept, rows, statistics)
+    for name, how in (("plain", None), ("repaired", repair)):
+        pruned = prune(encoder, kept, how)
         got = outputs(pruned.layers, embedded_in(pruned, encoder, batches))
         first = np.cumsum([0, *(int(n) for batch in batches for n in batch.real.sum(dim=1))])[:-1]
         found[name] = float((got - wanted)[first].square().mean())  # the token that the head reads
