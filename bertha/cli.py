@@ -24,6 +24,8 @@ COMMANDS = {
     "predict": "cycles of a model on any accelerator and memory, and what they go to, without simulating",
     "sweep": "the same over many accelerators, memories and models: table, plots, Pareto front",
     "characterise": "what bounds BERT here: breakdown, intensity, bandwidth, ablations, energy (an estimate)",
+    "finetune": "fine-tune a checkpoint for a task",
+    "specialise": "prune a fine-tuned model for its task, without training; or report on such models",
     "accuracy": "whole models beside PyTorch: embeddings by recipe, tasks, cost; or single layers and units",
     "verilog": "write the accelerator's Verilog, manifest and C header",
     "fpga": "resources and clock of the accelerator on an FPGA",

@@ -10,10 +10,12 @@ import torch
 __all__ = [
     "LayerTrace",
     "LayerWeights",
+    "LivingParts",
     "embedded",
     "first",
     "layer_reference",
     "layer_weights",
+    "living_parts",
     "trace_layer",
     "trace_layers",
 ]
@@ -23,7 +25,7 @@ BATCH = 16
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class LayerWeights:
-    """One encoder layer's parameters in float64; weights are [out, in].
+    """One encoder layer's parameters in float64; weights are [out, in]. Without heads and neurons that add nothing.
 
     `attention_keys`, `attention_renormalised`: see `bertha.golden.layer.QuantizedLayer`.
     """
@@ -58,9 +60,12 @@ class LayerTrace:
     ----------
     lengths : list of int
         Real tokens of each sentence.
-    inputs, query, key, value, context, attention_sum, attention_out, ffn_sum, outputs : [tokens, hidden]
-        float32. Projections with their biases; the sums are the inputs of the two LayerNorms.
+    inputs, attention_sum, attention_out, ffn_sum, outputs : [tokens, hidden]
+        float32. The sums are the inputs of the two LayerNorms.
+    query, key, value, context : [tokens, heads * head_dim]
+        Projections with their biases; of the heads that `layer_weights` has.
     pre_activation, activated : [tokens, ffn]
+        Of the neurons that `layer_weights` has.
     """
 
     lengths: list
@@ -98,6 +103,7 @@ def trace_layer(encoder, sentences, index) -> LayerTrace:
     order = sorted(range(len(sentences)), key=lambda i: sentences[i].tokens)
     parts = {}
     lengths = []
+    living = living_parts(encoder, index)
     with _first_layers(encoder.bert, index + 1) as bert, torch.inference_mode():
         for start in range(0, len(order), BATCH):
             batch = [sentences[i] for i in order[start : start + BATCH]]
@@ -106,7 +112,7 @@ def trace_layer(encoder, sentences, index) -> LayerTrace:
                 bert(input_ids=ids, attention_mask=mask, token_type_ids=segments)
             lengths += [sentence.tokens for sentence in batch]
             for name, value in captured.items():
-                parts.setdefault(name, []).append(value[mask.bool()].numpy())
+                parts.setdefault(name, []).append(living.of(name, value[mask.bool()].numpy()))
     return LayerTrace(lengths=lengths, **{name: np.concatenate(part) for name, part in parts.items()})
 
 
@@ -118,22 +124,26 @@ def trace_layers(encoder, sentences) -> Iterator[LayerTrace]:
     ordered = sorted(sentences, key=lambda sentence: sentence.tokens)
     batches = [embedded(encoder, ordered[start : start + BATCH]) for start in range(0, len(ordered), BATCH)]
     lengths = [sentence.tokens for sentence in ordered]
-    for layer in encoder.bert.encoder.layer:
-        parts = {}
+    for index, layer in enumerate(encoder.bert.encoder.layer):
+        parts, living = {}, living_parts(encoder, index)
         for batch in batches:
             states, hidden_keys, real = batch
             with torch.inference_mode(), _captured(layer) as captured:
                 layer(states, hidden_keys)
             batch[0] = captured["outputs"]
             for name, value in captured.items():
-                parts.setdefault(name, []).append(value[real].numpy())
+                parts.setdefault(name, []).append(living.of(name, value[real].numpy()))
         yield LayerTrace(lengths=lengths, **{name: np.concatenate(parts.pop(name)) for name in list(parts)})
 
 
 def layer_weights(encoder, index) -> LayerWeights:
-    """Parameters of layer `index`."""
+    """Parameters of layer `index`.
+
+    Heads and neurons whose weights in the next linear layer are all zero add nothing, whatever they compute: they aren't
+    there. One head and one neuron are left at least.
+    """
     _check_layer(encoder, index)
-    layer = encoder.bert.encoder.layer[index]
+    layer, living = encoder.bert.encoder.layer[index], living_parts(encoder, index)
 
     def array(parameter):
         return parameter.detach().numpy().astype(np.float64)
@@ -147,7 +157,7 @@ def layer_weights(encoder, index) -> LayerWeights:
         "down": layer.output.dense,
     }
     return LayerWeights(
-        heads=encoder.config.num_attention_heads,
+        heads=living.heads,
         epsilon=encoder.config.layer_norm_eps,
         attention_keys=getattr(layer.attention.self, "attention_keys", 0),
         attention_renormalised=getattr(layer.attention.self, "attention_renormalised", True),
@@ -155,9 +165,53 @@ def layer_weights(encoder, index) -> LayerWeights:
         attention_beta=array(layer.attention.output.LayerNorm.bias),
         output_gamma=array(layer.output.LayerNorm.weight),
         output_beta=array(layer.output.LayerNorm.bias),
-        **{name: array(linear.weight) for name, linear in linears.items()},
-        **{f"{name}_bias": array(linear.bias) for name, linear in linears.items()},
+        **{
+            name: living.of(_OPERANDS.get(name), living.of(name, array(linear.weight), axis=0))
+            for name, linear in linears.items()
+        },
+        **{f"{name}_bias": living.of(name, array(linear.bias)) for name, linear in linears.items()},
     )
+
+
+_OPERANDS = {"output": "context", "down": "activated"}
+"""Inputs of linear layers that a pruned layer has fewer of."""
+
+
+@dataclass(frozen=True, eq=False)
+class LivingParts:
+    """Heads and neurons that the next linear layer listens to: their number, and the places of what they compute."""
+
+    heads: int
+    features: np.ndarray
+    neurons: np.ndarray
+
+    def of(self, name, values, axis=-1) -> np.ndarray:
+        """What is left of a layer's inner values or weights along an axis, by the name of what there is one of in it."""
+        if name in ("query", "key", "value", "context"):
+            kept = self.features
+        elif name in ("intermediate", "pre_activation", "activated"):
+            kept = self.neurons
+        else:
+            return values
+        return values if len(kept) == values.shape[axis] else np.take(values, kept, axis=axis)
+
+
+def living_parts(encoder, index) -> LivingParts:
+    """What the quantiser and the integer model have of layer `index`."""
+    layer, heads = encoder.bert.encoder.layer[index], encoder.config.num_attention_heads
+    heard = layer.attention.output.dense.weight.detach().numpy().any(axis=0).reshape(heads, -1)
+    living = _some(heard.any(axis=1))
+    size = heard.shape[1]
+    return LivingParts(
+        heads=len(living),
+        features=(living[:, None] * size + np.arange(size)).reshape(-1),
+        neurons=_some(layer.output.dense.weight.detach().numpy().any(axis=0)),
+    )
+
+
+def _some(flags):
+    """Places of the flags that are set, or the first place if none is."""
+    return np.flatnonzero(flags) if flags.any() else np.zeros(1, int)
 
 
 def embedded(encoder, sentences) -> list[torch.Tensor]:

@@ -1,6 +1,6 @@
 """A model folder's encoder in the form of a BertModel, and what else the folder holds."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import torch
@@ -12,7 +12,9 @@ from bertha.models.empty import empty_bert, fill_bert
 from bertha.models.errors import ModelError
 from bertha.models.families import FAMILIES, find_family
 from bertha.models.folders import transformer_folder
+from bertha.models.hard_attention import HardAttention
 from bertha.models.pooling import Pooling
+from bertha.models.structure import FILE, Structure, read_structure
 from bertha.models.tokenizer import find_tokenizer
 from bertha.models.weights import read_json, read_weights
 
@@ -35,6 +37,7 @@ class Checkpoint:
     classifier: Classifier | None
     max_seq_length: int | None
     lowercase: bool
+    hard_attention: HardAttention | None
 
 
 def load_checkpoint(root) -> Checkpoint:
@@ -61,11 +64,12 @@ def load_checkpoint(root) -> Checkpoint:
         shape = encoder_shape(config, family, path)
     _check_prefix(family, weights, path)
     plain = weights.plain()
+    structure = _structure(folder, shape)
     hidden = shape.bert.hidden_size
     pooling = Pooling.from_folder(root, hidden)
     sentences = _sentence_config(root, folder)
     return Checkpoint(
-        bert=_bert(family, shape, weights, plain),
+        bert=_bert(family, shape, structure, weights, plain),
         tokenizer_file=find_tokenizer(folder) or find_tokenizer(root),
         digest=weights.digest,
         family=family.name,
@@ -73,10 +77,26 @@ def load_checkpoint(root) -> Checkpoint:
         classifier=find_classifier(config, family, weights, plain, hidden, path),
         max_seq_length=sentences.get("max_seq_length"),
         lowercase=bool(sentences.get("do_lower_case")),
+        hard_attention=structure.hard_attention,
     )
 
 
-def _bert(family, shape, weights, plain):
+def _structure(folder, shape):
+    """What is left by special.json, or by `pruned_heads` of config.json."""
+    path = folder / FILE
+    if path.is_file():
+        if shape.pruned_heads:
+            raise ModelError(f"{folder} must say by {FILE} or by pruned_heads what is left, not by both")
+        return read_structure(path, shape.bert)
+    whole = Structure.whole(shape.bert)
+    layers = (
+        replace(layer, heads=tuple(h for h in layer.heads if h not in shape.pruned_heads.get(number, ())))
+        for number, layer in enumerate(whole.layers)
+    )
+    return replace(whole, layers=tuple(layers))
+
+
+def _bert(family, shape, structure, weights, plain):
     hidden = shape.bert.hidden_size
     width = shape.embedding_size or plain[_WORDS].shape[-1]
     last = family.weight(f"encoder.layer.{shape.bert.num_hidden_layers - 1}.attention.self.query.weight")
@@ -102,36 +122,17 @@ def _bert(family, shape, weights, plain):
             size[0] += shape.first_position
             state[name] = weights.get(plain, names[name], size)[shape.first_position :].clone()
         else:
-            axis, kept = _kept(name, shape)
-            if axis is not None:
-                size[axis] = len(kept)
-            tensor = weights.get(plain, names[name], size)
-            state[name] = tensor if axis is None else _spread(tensor, axis, kept, hidden)
+            kept = structure.kept(name, hidden // shape.bert.num_attention_heads)
+            if kept:
+                size[kept[0]] = len(kept[1])
+            small = weights.get(plain, names[name], size)
+            state[name] = _spread(small, *kept, tensor.shape) if kept else small
     fill_bert(bert, state)
     return bert
 
 
-def _kept(name, shape):
-    """Axis of a weight that pruned heads shorten, and which of its entries there are; or None twice."""
-    parts = name.split(".")
-    if parts[:2] != ["encoder", "layer"] or int(parts[2]) not in shape.pruned_heads:
-        return None, None
-    inner = ".".join(parts[3:])
-    if inner.startswith("attention.self."):
-        axis = 0
-    elif inner == "attention.output.dense.weight":
-        axis = 1
-    else:
-        return None, None
-    size = shape.bert.hidden_size // shape.bert.num_attention_heads
-    pruned = shape.pruned_heads[int(parts[2])]
-    return axis, [place for place in range(shape.bert.hidden_size) if place // size not in pruned]
-
-
-def _spread(tensor, axis, kept, length):
-    """The tensor with zeros where heads were pruned: a head of zeros adds nothing, so the result is the same."""
-    shape = list(tensor.shape)
-    shape[axis] = length
+def _spread(tensor, axis, kept, shape):
+    """The tensor with zeros where heads or neurons were pruned, which add nothing: the result is the same."""
     return torch.zeros(shape).index_copy_(axis, torch.tensor(kept, dtype=torch.long), tensor)
 
 

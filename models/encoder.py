@@ -11,6 +11,7 @@ from transformers import BertConfig, BertModel
 from transformers.models.bert.modeling_bert import BertEmbeddings
 from transformers.utils import logging as transformers_logging
 
+from bertha.errors import UserError
 from bertha.golden.hard_attention import with_hard_attention
 from bertha.models.activations import Activation, find_activation
 from bertha.models.checkpoint import load_checkpoint
@@ -34,6 +35,7 @@ __all__ = [
     "load_encoder",
     "load_model",
     "minilm_folder",
+    "model_folder",
     "synthetic_bert",
     "synthetic_shape",
 ]
@@ -175,18 +177,29 @@ def load_model(name) -> Encoder:
         If there is no such model, it isn't an encoder that is supported, or its weights are missing or
         damaged.
     """
-    if str(name) == "minilm":
-        return _load_folder("minilm", minilm_folder())
     shape = synthetic_shape(name)
     if shape:
         return synthetic_bert(**shape, name=str(name))
+    return _load_folder(str(name), model_folder(name))
+
+
+def model_folder(name) -> Path:
+    """Where the files of a model with files are, of the names that `load_model` takes.
+
+    Raises
+    ------
+    ModelError
+        If there is no such model.
+    """
+    if str(name) == "minilm":
+        return minilm_folder()
     folder = Path(name) if Path(name).is_dir() else cached_folder(str(name))
     if folder is None:
         raise ModelError(
             f"model must be minilm, {', '.join(SYNTHETIC_SHAPES)}, a Hugging Face name in the local cache "
             f"or an existing folder, not {str(name)!r}"
         )
-    return _load_folder(str(name), folder)
+    return folder
 
 
 def load_encoder(name, hard_attention, tokens, renormalised=True) -> Encoder:
@@ -201,12 +214,14 @@ def load_encoder(name, hard_attention, tokens, renormalised=True) -> Encoder:
     Raises
     ------
     ModelError, UserError
-        As `load_model`, `check_hard_attention` and `parse_hard_attention`.
+        As `load_model`, `check_hard_attention` and `parse_hard_attention`; if the model has hard attention already.
     """
     check_hard_attention(hard_attention, tokens=tokens, renormalised=renormalised)
     encoder = load_model(name)
     if hard_attention is None:
         return encoder
+    if encoder.hard_attention is not None:
+        raise UserError(f"--hard-attention is said by {name} itself: leave it out")
     return encoder.with_hard_attention(
         parse_hard_attention(hard_attention, layers=encoder.layers, tokens=tokens, renormalised=renormalised)
     )
@@ -262,7 +277,7 @@ def synthetic_bert(*, hidden, heads, ffn, layers=1, seed=0, vocabulary=1000, nam
 
 def _load_folder(name, folder):
     found = load_checkpoint(folder)
-    return Encoder(
+    encoder = Encoder(
         name,
         found.bert,
         found.tokenizer_file,
@@ -274,3 +289,4 @@ def _load_folder(name, folder):
         max_seq_length=found.max_seq_length,
         lowercase=found.lowercase,
     )
+    return encoder.with_hard_attention(found.hard_attention) if found.hard_attention else encoder

@@ -17,6 +17,9 @@ TRAIN = ("train",)
 TEST = ("test", "dev", "validation", "val", "dev_matched")
 """Names of files, without their suffix; the first of them that has labels is taken."""
 
+VALIDATION = ("validation", "val", "dev", "dev_matched")
+"""The same, of what isn't tested with."""
+
 SUFFIXES = (".tsv", ".csv")
 FIRST = ("sentence1", "question1", "premise", "question", "#1 string", "sentence", "text")
 SECOND = ("sentence2", "question2", "hypothesis", "sentence", "#2 string")
@@ -52,12 +55,16 @@ class Part:
 
 @dataclass(frozen=True, kw_only=True)
 class Task:
-    """Labelled texts: a class or a similarity to be told from the embeddings of one text or two."""
+    """Labelled texts: a class or a similarity to be told from the embeddings of one text or two.
+
+    `validation`, where there is a file of that, is neither for training nor for the last test.
+    """
 
     name: str
     similarity: bool = False
     train: Part
     test: Part
+    validation: Part | None = None
 
     @property
     def classes(self) -> tuple[str, ...]:
@@ -153,7 +160,8 @@ def _task(folder, parts):
     if similarity:
         parts = {name: [(texts, float(label)) for texts, label in rows] for name, rows in parts.items()}
     train = next((parts[name] for name in TRAIN if name in parts), None)
-    test = next((parts[name] for name in TEST if name in parts), None)
+    tested = next((name for name in TEST if name in parts), None)
+    test = parts.get(tested)
     if similarity:  # nothing is trained
         rows = test or [row for rows in parts.values() for row in rows]
         divided = {"train": _as_part(train or []), "test": _as_part(rows)}
@@ -161,6 +169,8 @@ def _task(folder, parts):
         divided = _divided([row for rows in parts.values() for row in rows])
     else:
         divided = {"train": _as_part(train), "test": _as_part(test)}
+        between = next((parts[name] for name in VALIDATION if name in parts and name != tested), None)
+        divided |= {"validation": _as_part(between)} if between else {}
     if len({len(texts) for part in divided.values() for texts in part.texts}) > 1:
         raise UserError(f"task folder {str(folder)!r} must have one text in each row or two, not both")
     task = Task(name=folder.name or str(folder), similarity=similarity, **divided)

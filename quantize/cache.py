@@ -8,6 +8,7 @@ import sys
 from dataclasses import asdict
 from pathlib import Path
 
+from bertha.golden import floating
 from bertha.golden.layer import QuantizedLayer, load_layer, save_layer
 from bertha.golden.model import QuantizedModel, load_model_file, save_model
 from bertha.quantize.model import quantize_model
@@ -29,7 +30,7 @@ def cached_layer(encoder, index, settings=None, *, folder) -> QuantizedLayer:
     place whole. A folder that can't be written to costs a warning on stderr, and time.
     """
     settings = settings or Settings()
-    wanted = _shape(encoder)
+    wanted = _sizes(encoder, index)
     # The next layer counts too: this one writes its operand.
     return _cached(
         Path(folder) / f"layer{index}-{_key(encoder, index, settings, index + 2)[:32]}.npz",
@@ -43,7 +44,7 @@ def cached_layer(encoder, index, settings=None, *, folder) -> QuantizedLayer:
 def cached_model(encoder, recipe=DEFAULT_RECIPE, settings=None, *, folder, notify=None) -> QuantizedModel:
     """`quantize_model`, kept in `folder` as `cached_layer` keeps a layer."""
     settings = settings or Settings()
-    wanted = [_shape(encoder)] * encoder.layers
+    wanted = [_sizes(encoder, index) for index in range(encoder.layers)]
     return _cached(
         Path(folder) / f"model-{recipe}-{_key(encoder, recipe, settings, encoder.layers)[:32]}.npz",
         load_model_file,
@@ -70,9 +71,9 @@ def _cached(path, load, fits, make, save):
     return made
 
 
-def _shape(encoder):
-    config = encoder.config
-    return config.hidden_size, config.num_attention_heads, config.intermediate_size
+def _sizes(encoder, index):
+    living = floating.living_parts(encoder, index)
+    return encoder.config.hidden_size, living.heads, len(living.neurons)
 
 
 def _shape_of_layer(layer):

@@ -8,6 +8,7 @@ cycles in all. `mixed`: the same up to two fifths. `a16`: all operands are wide.
 import numpy as np
 
 from bertha.errors import UserError
+from bertha.golden import floating
 from bertha.quantize.quantizer import Duplicates, Operands
 from bertha.quantize.sensitivity import OPERANDS, operand_errors
 
@@ -62,9 +63,7 @@ def plan_operands(encoder, recipe, sentences) -> list[Operands]:
     if recipe == "a16":
         return [Operands(wide=frozenset((*OPERANDS, "value")))] * encoder.layers
     errors, outliers = operand_errors(encoder, _some(sentences), SHARES)
-    return choose(
-        errors, (outliers > OUTLIER) & STREAMED, _costs(encoder), _channels(encoder), BUDGETS[recipe]
-    )
+    return choose(errors, (outliers > OUTLIER) & STREAMED, *_sizes(encoder), BUDGETS[recipe])
 
 
 def choose(errors, needed, costs, channels, budget) -> list[Operands]:
@@ -76,9 +75,9 @@ def choose(errors, needed, costs, channels, budget) -> list[Operands]:
         Error of each operand by the share of its channels that is duplicated (`SHARES`); wide ones have none.
     needed : bool [layers, operands]
         Operands that are wide outside of the budget.
-    costs : float [operands]
-        Extra cycles of all linear layers that one layer's wide operand costs, as a part of the whole.
-    channels : int [operands]
+    costs : float [layers, operands]
+        Extra cycles of all linear layers that a wide operand costs, as a part of the whole.
+    channels : int [layers, operands]
     budget : float
     """
     layers, operands, _ = errors.shape
@@ -92,12 +91,12 @@ def choose(errors, needed, costs, channels, budget) -> list[Operands]:
         for index, place in np.ndindex(layers, operands):
             now = chosen[index, place]
             for level in range(now + 1, len(levels)):
-                cost = (levels[level] - levels[now]) * costs[place]
+                cost = (levels[level] - levels[now]) * costs[index, place]
                 gain = (errors[index, place, now] - errors[index, place, level]) / cost
                 if spent + cost <= budget and gain > best[0]:
                     best = (gain, (index, place, level, cost))
         if best[1] is None:
-            return [_operands(row, channels) for row in chosen]
+            return [_operands(*row) for row in zip(chosen, channels, strict=True)]
         index, place, level, cost = best[1]
         chosen[index, place] = level
         spent += cost
@@ -123,12 +122,12 @@ def _some(sentences):
 LONGEST = 40
 
 
-def _costs(encoder):
-    hidden, ffn = encoder.config.hidden_size, encoder.config.intermediate_size
-    macs = np.array([3 * hidden * hidden, hidden * hidden, hidden * ffn, hidden * ffn])
-    return macs / (macs.sum() * encoder.layers)
-
-
-def _channels(encoder):
-    hidden, ffn = encoder.config.hidden_size, encoder.config.intermediate_size
-    return hidden, hidden, hidden, ffn
+def _sizes(encoder) -> tuple[np.ndarray, np.ndarray]:
+    """Of each layer's operands: what a wide one costs (see `choose`), and how many channels it has."""
+    hidden, costs, channels = encoder.config.hidden_size, [], []
+    for index in range(encoder.layers):
+        living = floating.living_parts(encoder, index)
+        width, ffn = len(living.features), len(living.neurons)
+        costs.append([3 * hidden * width, width * hidden, hidden * ffn, ffn * hidden])
+        channels.append([hidden, width, hidden, ffn])
+    return np.array(costs) / np.sum(costs), np.array(channels)

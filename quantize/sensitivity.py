@@ -49,16 +49,21 @@ def operand_errors(encoder, sentences, shares, seed=0) -> tuple[np.ndarray, np.n
     result = np.zeros((encoder.layers, len(OPERANDS), len(shares)))
     outliers = np.zeros(result.shape[:2])
     for index, trace in enumerate(floating.trace_layers(encoder, ordered)):
-        weights = floating.layer_weights(encoder, index)
+        weights, living = floating.layer_weights(encoder, index), floating.living_parts(encoder, index)
         starts = np.cumsum([0, *trace.lengths[:-1]])
         for place, name in enumerate(OPERANDS):
+            felt = living.of(_INNER.get(name), gradients[index, name])
             outliers[index, place] = _outlier(weights, _values(trace, name), name)
             for column, share in enumerate(shares):
                 error, weights_too = _rounding_error(weights, trace, name, share)
-                moved = np.einsum("ptc,tc->tp", gradients[index, name], error)
+                moved = np.einsum("ptc,tc->tp", felt, error)
                 lost = np.mean(np.square(np.add.reduceat(moved, starts))) / 2
                 result[index, place, column] = lost * (1 + weights_too)
     return result, outliers
+
+
+_INNER = {"output": "context", "down": "activated"}
+"""Operands of which a pruned layer has fewer channels, by their name in a trace."""
 
 
 def _values(trace, name):
