@@ -47,18 +47,18 @@ def measure_prediction(context, cases=CASES) -> Measured:
     return Measured(float(found[1]) / 100, last)
 
 
-def measure_sweep(context, model=BASE, grid=None, points=POINTS) -> Measured:
-    """Seconds of `bertha sweep` over a grid of points of a model, from its start to its end.
+def measure_sweep(context) -> Measured:
+    """Seconds of `bertha sweep` over `GRID`, points of BERT-base, from its start to its end.
 
     Raises
     ------
     ToolError
         If it fails, or a point does.
     """
-    chosen = [part for pair in (grid or GRID).items() for part in pair]
-    context.notify(f"sweep of {points} points")
+    chosen = [part for pair in GRID.items() for part in pair]
+    context.notify(f"sweep of {POINTS} points")
     with tempfile.TemporaryDirectory() as folder:
-        command = [sys.executable, "-m", "bertha", "sweep", "--model", model, "--recipe", "w8a8", *chosen]
+        command = [sys.executable, "-m", "bertha", "sweep", "--model", BASE, "--recipe", "w8a8", *chosen]
         start = time.monotonic()
         result = subprocess.run(
             [*command, "--out", folder],
@@ -71,7 +71,7 @@ def measure_sweep(context, model=BASE, grid=None, points=POINTS) -> Measured:
     if result.returncode:
         lines = result.stderr.strip().splitlines() or ["no message"]
         raise ToolError(f"the sweep failed (exit {result.returncode}): {lines[0]}")
-    return Measured(seconds, f"{points} points, {seconds / points:.2f} s each")
+    return Measured(seconds, f"{POINTS} points, {seconds / POINTS:.2f} s each")
 
 
 BENCHMARKS = [

@@ -7,7 +7,7 @@ from bertha.page import COLOURS, axis, plot, section, table, write_page
 
 __all__ = ["write_comparison"]
 
-_HEIGHT = 340  # of a plot, in pixels
+_HEIGHT = 280  # of a plot, in pixels
 _VALUES = ("A", "B", "B − A", "B / A")
 
 
@@ -63,7 +63,8 @@ def _plot(names, sides):
         )
         for label, values, colour in zip("AB", sides, COLOURS)
     ]
-    return plot(go.Figure(bars, {"barmode": "group", "yaxis": axis("cycles")}), height=_HEIGHT)
+    layout = {"barmode": "group", "yaxis": axis("cycles"), "xaxis": axis(""), "margin": {"t": 30, "b": 30}}
+    return plot(go.Figure(bars, layout), height=_HEIGHT)
 
 
 def _kinds(one, other):

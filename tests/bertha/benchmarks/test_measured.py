@@ -1,5 +1,6 @@
 """What benchmarks measure, on shapes that take no time: in RTL and predicted."""
 
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -17,7 +18,6 @@ from bertha.rtl.isa import Opcode
 from bertha.sim.memory import Trace
 
 SHAPE = "hidden=16,heads=2,ffn=32,layers=2"
-SWEPT = SHAPE.replace(",", ";")
 MODEL = Case(model=SHAPE, preset="tiny4", tokens=12)
 LAYER = Case(model=SHAPE, preset="tiny4", tokens=12, layer=True)
 MACS = 12 * (4 * 16 * 16 + 2 * 16 * 32) + 2 * 12 * 12 * 16  # of a layer
@@ -85,12 +85,29 @@ def test_attention_is_counted_without_what_runs_in_between():
     assert attention_utilization(program, rows) == 4 * (5 + 7) / (4 * (52 - 20))
 
 
-def test_sweep_and_its_failure(contexts):
-    grid = {"--tokens": "8", "--preset": "tiny4", "--latency": "10"}
-    measured = cyclemodel.measure_sweep(contexts[0], SWEPT, grid, 1)
-    assert measured.value > 0 and measured.detail.startswith("1 points")
-    with pytest.raises(ToolError, match=r"the sweep failed \(exit 2\): error: .*array_n"):
-        cyclemodel.measure_sweep(contexts[0], SWEPT, {"--array": "3"}, 1)
+def test_sweep(contexts, monkeypatch):
+    """The command is `bertha sweep`, from its start to its end, with results that nobody has yet."""
+    asked = []
+
+    def run(command, **options):
+        asked.append(command)
+        return SimpleNamespace(returncode=0)
+
+    monkeypatch.setattr(cyclemodel.subprocess, "run", run)
+    measured = cyclemodel.measure_sweep(contexts[0])
+    assert 0 <= measured.value < 10 and measured.detail.startswith("504 points, ")
+    [command] = asked
+    assert command[1:6] == ["-m", "bertha", "sweep", "--model", "synthetic-base-12"]
+    assert command[-2] == "--out" and not Path(command[-1]).exists()
+
+
+def test_a_sweep_that_fails(contexts, monkeypatch):
+    def run(command, **options):
+        return SimpleNamespace(returncode=1, stderr="failed: a point\nfailed: another\n")
+
+    monkeypatch.setattr(cyclemodel.subprocess, "run", run)
+    with pytest.raises(ToolError, match=r"the sweep failed \(exit 1\): failed: a point"):
+        cyclemodel.measure_sweep(contexts[0])
 
 
 def test_the_sweep_has_as_many_points_as_it_says():
