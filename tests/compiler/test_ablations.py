@@ -9,11 +9,12 @@ import pytest
 from bertha.compiler.ablations import OPTIONS, Ablations, parse_ablations
 from bertha.compiler.compile import compile_model
 from bertha.compiler.interpret import interpret
+from bertha.compiler.operations import PURPOSES, operation_of, purpose_of
 from bertha.errors import UserError
 from bertha.golden import integer_model
 from bertha.golden.units import WIDE_MOST, combine_wide, requantise, saturate
 from bertha.rtl.config import preset
-from bertha.rtl.isa import Opcode, Statistics
+from bertha.rtl.isa import Engine, Opcode, Statistics
 from tests.compiler.layers import packed_ranges, random_inputs, random_model
 
 SINGLE = [f"{name}={value}" for name, values in OPTIONS.items() for value in values[1:]]
@@ -63,8 +64,8 @@ deferred = integer_model._attend
 
 @pytest.fixture(scope="module")
 def known():
-    """A case, its program, and its output in integers."""
-    inputs = case(3)
+    """A case, its program, and its output in integers. None of its sums is more than planes hold (`WIDE_MOST`)."""
+    inputs = case(9)
     program = compile_model(inputs[0], preset("tiny4"), tokens=len(inputs[1]), key_mask=True)
     return inputs, program, integer_model.run_model(*inputs)["output16"]
 
@@ -157,6 +158,16 @@ def test_what_is_in_the_program():
     operands = [read(f"operand={value}") for value in OPTIONS["operand"]]
     assert operands == sorted(set(operands))
     assert read("weights=panel") > 2 * read("")
+
+
+@pytest.mark.parametrize("ablations", SINGLE)
+def test_every_command_is_for_something(ablations):
+    model, *_ = case(3)
+    program = compile_model(
+        model, preset("tiny4"), tokens=11, to_run=False, ablations=parse_ablations(ablations)
+    )
+    engines = [command for command in program.commands if command.engine != Engine.SEQUENCER]
+    assert {purpose_of(operation_of(command)) for command in engines} <= set(PURPOSES)
 
 
 def test_as_text():
