@@ -3,10 +3,12 @@
 import html
 from pathlib import Path
 
+import bertha.page
 from bertha.characterise.intensity import products
 from bertha.characterise.tables import TITLES, rows_of
 from bertha.compiler.operations import KINDS
 from bertha.models.shapes import model_shape
+from bertha.page import plot, section
 
 __all__ = ["write_page"]
 
@@ -24,23 +26,13 @@ def write_page(path, sections, results, *, title) -> Path:
         By section, as `bertha.characterise.tables.rows_of` takes them.
     title : str
     """
-    figures = []
-    for section, points in sections.items():
-        known = results[section]
+    contents = []
+    for name, points in sections.items():
+        known = results[name]
         good = [point for point in points if not known[point.key].get("error")]
         if good:
-            figures.append((section, _FIGURES[section](good, known)))
-    parts = [f"<h1>{html.escape(title)}</h1>"]
-    for number, (section, figure) in enumerate(figures):
-        figure.update_layout(template="plotly_white", height=520, title=TITLES[section])
-        parts.append(figure.to_html(full_html=False, include_plotlyjs=number == 0))
-    page = (
-        f"<!DOCTYPE html><html><head><meta charset='utf-8'><title>{html.escape(title)}</title></head>"
-        f"<body style='font-family: sans-serif'>{''.join(parts)}</body></html>"
-    )
-    path = Path(path)
-    path.write_text(page, encoding="utf-8")
-    return path
+            contents.append(section(TITLES[name], plot(_FIGURES[name](good, known), height=520)))
+    return bertha.page.write_page(path, title=title, contents=contents)
 
 
 def _breakdown(section):
