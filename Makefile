@@ -32,9 +32,10 @@ coverage: environment ## run all tests and say which lines they ran: build/cover
 	@COVERAGE_FILE=build/coverage/data $(RUN) -m pytest -n auto --dist worksteal --cov --cov-report=html:build/coverage \
 	  --cov-report=term:skip-covered $(ARGS)
 
-test-long: environment ## run 10,000 random programs, 150 random models and 60 predictions on the simulated chip (ARGS='--seed N')
+test-long: environment ## run 10,000 random programs, 150 random models, 10 pruned ones and 60 predictions on the simulated chip (ARGS='--seed N')
 	@$(RUN) -m tests.fuzz --programs 10000 $(ARGS)
 	@$(RUN) -m tests.sim.random_models --draws 150 $(ARGS)
+	@$(RUN) -m tests.sim.random_models --pruned --draws 10 $(ARGS)
 	@$(RUN) -m tests.sim.predicted --cases 60 $(ARGS)
 
 accuracy: environment ## measure whole models beside PyTorch: embeddings, tasks (MODEL=, TASKS=folders, ARGS=)

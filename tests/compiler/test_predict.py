@@ -8,8 +8,9 @@ import pytest
 from bertha.compiler.compile import compile_layer, compile_model
 from bertha.compiler.operations import KINDS
 from bertha.compiler.placeholder import OPERANDS, RECIPES, operand_plan, placeholder_model
-from bertha.compiler.predict import Timing, predict
+from bertha.compiler.predict import Timing, default_timing, predict
 from bertha.compiler.program import Command, Program
+from bertha.models.hard_attention import HardAttention
 from bertha.models.shapes import ModelShape
 from bertha.quantize import recipes, sensitivity
 from bertha.rtl.config import preset
@@ -196,3 +197,24 @@ def test_plans_of_operands():
         ]
         cost = (macs * extra).sum() / macs.sum()
         assert 0.85 * recipes.BUDGETS[recipe] <= cost <= recipes.BUDGETS[recipe]
+
+
+def minilm_layers(*, heads=12, ffn=1536, keys=0):
+    """Three of MiniLM's layers on edge16 at 128 tokens, `w8a8`, with some of its heads and neurons."""
+    shape = ModelShape(hidden=384, head_dim=32, ffn=ffn, heads=(heads,) * 3)
+    hard = HardAttention((keys,) * 3)
+    model = placeholder_model(shape, operand_plan(shape, "w8a8"), hard_attention=hard)
+    program = compile_model(model, preset("edge16"), tokens=128, to_run=False)
+    return predict(program, default_timing(program.config))
+
+
+def test_hard_attention_hides_under_the_array():
+    plain, hard = minilm_layers(), minilm_layers(keys=30)
+    print(f"{plain.cycles} cycles, {hard.cycles} with hard attention in every layer")
+    assert plain.cycles < hard.cycles <= 1.005 * plain.cycles
+
+
+def test_a_third_of_heads_and_neurons_keeps_the_array_busy():
+    third = minilm_layers(heads=4, ffn=512)
+    print(f"{third.cycles} cycles, utilisation {third.utilization:.4f}")
+    assert third.utilization >= 0.98

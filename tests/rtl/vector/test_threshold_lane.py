@@ -65,7 +65,7 @@ def test_random_distances(spread):
         assert all(kept == right for kept, right, counts in found if counts)
 
 
-@pytest.mark.parametrize("keys", [1, 2, 4095, 4096])
+@pytest.mark.parametrize("keys", [2, 4096])
 def test_longest_row_of_equal_distances(keys):
     """All of a round's hits in one counter: it counts from 4095 to below 0."""
     assert search([513] * 4096, keys) == [key < keys for key in range(4096)]
