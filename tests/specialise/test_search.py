@@ -30,7 +30,7 @@ def specialised(tuned, task, folder, *more):
 
 
 def test_the_search_cannot_see_the_test_set(tuned, task, tmp_path, capsys):
-    other = write_task(tmp_path / "films", shuffled_test=True)
+    other = write_task(tmp_path / "films", wrong_test=True)
     assert (other / "test.tsv").read_text() != (task / "test.tsv").read_text()
     found = [
         specialised(tuned, place, tmp_path / name, "--budget", "20", "--hard-attention", "2,5")
