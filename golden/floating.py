@@ -31,6 +31,7 @@ class LayerWeights:
     """
 
     heads: int
+    head_dim: int
     epsilon: float
     query: np.ndarray
     query_bias: np.ndarray
@@ -140,7 +141,7 @@ def layer_weights(encoder, index) -> LayerWeights:
     """Parameters of layer `index`.
 
     Heads and neurons whose weights in the next linear layer are all zero add nothing, whatever they compute: they aren't
-    there. One head and one neuron are left at least.
+    there. Of a block with a bias one is left at least.
     """
     _check_layer(encoder, index)
     layer, living = encoder.bert.encoder.layer[index], living_parts(encoder, index)
@@ -158,6 +159,7 @@ def layer_weights(encoder, index) -> LayerWeights:
     }
     return LayerWeights(
         heads=living.heads,
+        head_dim=encoder.config.hidden_size // encoder.config.num_attention_heads,
         epsilon=encoder.config.layer_norm_eps,
         attention_keys=getattr(layer.attention.self, "attention_keys", 0),
         attention_renormalised=getattr(layer.attention.self, "attention_renormalised", True),
@@ -200,18 +202,18 @@ def living_parts(encoder, index) -> LivingParts:
     """What the quantiser and the integer model have of layer `index`."""
     layer, heads = encoder.bert.encoder.layer[index], encoder.config.num_attention_heads
     heard = layer.attention.output.dense.weight.detach().numpy().any(axis=0).reshape(heads, -1)
-    living = _some(heard.any(axis=1))
+    living = _some(heard.any(axis=1), layer.attention.output.dense)
     size = heard.shape[1]
     return LivingParts(
         heads=len(living),
         features=(living[:, None] * size + np.arange(size)).reshape(-1),
-        neurons=_some(layer.output.dense.weight.detach().numpy().any(axis=0)),
+        neurons=_some(layer.output.dense.weight.detach().numpy().any(axis=0), layer.output.dense),
     )
 
 
-def _some(flags):
-    """Places of the flags that are set, or the first place if none is."""
-    return np.flatnonzero(flags) if flags.any() else np.zeros(1, int)
+def _some(flags, linear):
+    """Places of the flags that are set; if none is, the first one where the linear layer behind has a bias to add."""
+    return np.flatnonzero(flags) if flags.any() else np.zeros(int(linear.bias.any()), int)
 
 
 def embedded(encoder, sentences) -> list[torch.Tensor]:

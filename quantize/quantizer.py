@@ -251,7 +251,7 @@ def quantize_stream(
     duplicates, wide = operands.duplicates, operands.wide
     check_duplicates(duplicates, hidden=len(weights.output), ffn=len(weights.intermediate))
     dither, own_ffn = None, len(weights.intermediate)
-    if "down" not in wide:
+    if own_ffn and "down" not in wide:
         weights, trace, dither = split_neurons(weights, trace, layer_copies(weights, trace))
     hidden, ffn, heads = len(weights.output), len(weights.intermediate), weights.heads
     rounder = _Rounder(importance)
@@ -265,7 +265,7 @@ def quantize_stream(
         "hidden_wide": "down" in wide,
         "hidden": hidden,
         "heads": heads,
-        "head_dim": (len(weights.query) // heads + 1) // 2 * 2,
+        "head_dim": (weights.head_dim + 1) // 2 * 2,
         "ffn": ffn,
         "ffn_copies": ffn - own_ffn,
         "attention_keys": weights.attention_keys,
@@ -277,16 +277,19 @@ def quantize_stream(
     operand = _projection_scales(weights, trace.inputs, operands, input_scale, importance)
     parts["input_quantize"] = quantize_pass(operand, input_scale)
     x8 = integer_model.quantise_operand(x16, parts["input_quantize"])
-    parts |= _projections(weights, trace, operand, x8, operands, rounder)
+    project = _projections if heads else _no_projections
+    parts |= project(weights, trace, operand, x8, operands, rounder)
 
     context8 = integer_model.attend_sentences(SimpleNamespace(**parts), x8, trace.lengths)
-    parts["output"] = rounder.linear(
-        _padded_heads(weights.output * weights.value.any(axis=1), heads, axis=1),
-        parts["context_scales"],
-        context8,
-        _wanted(trace.attention_sum, trace.inputs, stream, weights.output),
-        np.full(hidden, input_scale),
-    )
+    parts["output"] = _no_inputs(hidden)
+    if heads:
+        parts["output"] = rounder.linear(
+            _padded_heads(weights.output * weights.value.any(axis=1), heads, axis=1),
+            parts["context_scales"],
+            context8,
+            _wanted(trace.attention_sum, trace.inputs, stream, weights.output),
+            np.full(hidden, input_scale),
+        )
     attention_sum = integer_model.add_linear(context8, parts["output"], x16, parts["context_wide"])
 
     operand = _intermediate_scales(weights, trace, operands, parts["middle_scale"], importance)
@@ -299,16 +302,19 @@ def quantize_stream(
         out_scale=parts["middle_scale"],
     )
     middle16, middle8 = integer_model.norm(attention_sum, parts["attention_norm"])
-    parts |= _intermediate(weights, trace, operand, middle8, operands, rounder, activation, dither)
+    expand = _intermediate if ffn else _no_intermediate
+    parts |= expand(weights, trace, operand, middle8, operands, rounder, activation, dither)
     hidden8 = integer_model.run_hidden(SimpleNamespace(**parts), middle8)
     middle = integer_model.dequantise(middle16, parts["middle_scale"]).astype(np.float32)
-    parts["down"] = rounder.linear(
-        weights.down * weights.intermediate.any(axis=1),
-        parts["hidden_scales"],
-        hidden8,
-        _wanted(trace.ffn_sum, trace.attention_out, middle, weights.down),
-        np.full(hidden, parts["middle_scale"]),
-    )
+    parts["down"] = _no_inputs(hidden)
+    if ffn:
+        parts["down"] = rounder.linear(
+            weights.down * weights.intermediate.any(axis=1),
+            parts["hidden_scales"],
+            hidden8,
+            _wanted(trace.ffn_sum, trace.attention_out, middle, weights.down),
+            np.full(hidden, parts["middle_scale"]),
+        )
     ffn_sum = integer_model.add_linear(hidden8, parts["down"], middle16, parts["hidden_wide"])
     parts["output_norm"] = quantize_norm(
         weights.output_gamma,
@@ -382,6 +388,8 @@ def _check_finite(trace):
 def _projection_scales(weights, inputs, operands, finest, importance=None):
     """Scales of the operand of Q, K and V."""
     together = np.concatenate([weights.query, weights.key, weights.value])
+    if not len(together):
+        return _unread(inputs)
     return scaling.operand_scales(
         inputs,
         together,
@@ -394,6 +402,8 @@ def _projection_scales(weights, inputs, operands, finest, importance=None):
 
 def _intermediate_scales(weights, trace, operands, finest, importance=None):
     """Scales of the FFN's operand; a neuron matters as much as the next linear layer makes of it."""
+    if not len(weights.intermediate):
+        return _unread(trace.attention_out)
     felt = np.sqrt(np.square(_felt(weights.down, weights.output_gamma)).sum(axis=0))
     return scaling.operand_scales(
         trace.attention_out,
@@ -403,6 +413,57 @@ def _intermediate_scales(weights, trace, operands, finest, importance=None):
         importance=importance,
         wide="intermediate" in operands.wide,
     )
+
+
+def _unread(values):
+    """Scales of an operand of a block that was pruned whole: nobody reads it."""
+    peak = np.maximum(np.abs(values).max(axis=0).astype(np.float64), 1e-15)
+    return scaling.OperandScales(peak / 127, np.zeros(len(peak), dtype=bool))
+
+
+def _no_inputs(outputs):
+    """The linear layer behind a block that was pruned whole; it adds nothing."""
+    return _empty_linear(outputs, scaling.OperandScales(np.zeros(0), np.zeros(0, dtype=bool)))
+
+
+def _empty_linear(outputs, operand):
+    """A linear layer without outputs, or without inputs."""
+    width = len(operand.scale) + int(operand.residue.sum())
+    return QuantizedLinear(
+        weight=np.zeros((outputs, width), np.int8),
+        duplicates=operand.duplicates,
+        bias=np.zeros(outputs, np.int32),
+        mult=np.zeros(outputs, np.uint16),
+        shift=np.zeros(outputs, np.uint8),
+        post_shift=np.zeros(outputs, np.uint8),
+    )
+
+
+def _no_projections(weights, trace, operand, *_):
+    """`_projections` of a layer without heads."""
+    empty, none = _empty_linear(0, operand), np.zeros(0, dtype=bool)
+    return {
+        "query": empty,
+        "key": empty,
+        "value": empty,
+        "score_mult": np.zeros(0, np.uint16),
+        "score_shift": np.zeros(0, np.uint8),
+        "context_gain": np.zeros(0, np.uint8),
+        "context_residue": none,
+        "context_scales": scaling.OperandScales(np.zeros(0), none),
+    }
+
+
+def _no_intermediate(weights, trace, operand, *_):
+    """`_intermediate` of a layer without neurons."""
+    none = np.zeros(0, dtype=bool)
+    return {
+        "intermediate": _empty_linear(0, operand),
+        "gelu_base": np.zeros(256, np.int16),
+        "gelu_slope": np.zeros(256, np.int16),
+        "hidden_residue": none,
+        "hidden_scales": scaling.OperandScales(np.zeros(0), none),
+    }
 
 
 def _felt(weight, gamma):

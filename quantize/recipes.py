@@ -89,6 +89,8 @@ def choose(errors, needed, costs, channels, budget) -> list[Operands]:
     while True:
         best = (0.0, None)
         for index, place in np.ndindex(layers, operands):
+            if not costs[index, place]:
+                continue  # pruned
             now = chosen[index, place]
             for level in range(now + 1, len(levels)):
                 cost = (levels[level] - levels[now]) * costs[index, place]

@@ -52,6 +52,8 @@ def operand_errors(encoder, sentences, shares, seed=0) -> tuple[np.ndarray, np.n
         weights, living = floating.layer_weights(encoder, index), floating.living_parts(encoder, index)
         starts = np.cumsum([0, *trace.lengths[:-1]])
         for place, name in enumerate(OPERANDS):
+            if not _reach(weights, name).size:
+                continue  # nobody reads it
             felt = living.of(_INNER.get(name), gradients[index, name])
             outliers[index, place] = _outlier(weights, _values(trace, name), name)
             for column, share in enumerate(shares):

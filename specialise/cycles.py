@@ -37,9 +37,7 @@ def predict_sizes(sizes, *, hidden, head_dim, tokens, name="edge16", recipe="w8a
     config = preset(name)
     layers = []
     for heads, neurons in sizes:
-        shape = ModelShape(
-            hidden=hidden, head_dim=(head_dim + 1) // 2 * 2, ffn=max(1, neurons), heads=(max(1, heads),)
-        )
+        shape = ModelShape(hidden=hidden, head_dim=(head_dim + 1) // 2 * 2, ffn=neurons, heads=(heads,))
         model = placeholder_model(shape, operand_plan(shape, recipe))
         layers.append(model.layers[0])
     program = compile_model(

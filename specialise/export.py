@@ -19,6 +19,9 @@ __all__ = ["DENSE", "check_output", "export", "structure_of"]
 DENSE = "dense"
 """Folder of the dense checkpoint, in that of the pruned one."""
 
+CHANGED = ("embeddings.LayerNorm.bias", "embeddings.projection.bias")
+"""Beside the layers: what takes the bias of a first block that is gone."""
+
 
 def check_output(folder) -> None:
     """UserError unless the folder is new or empty."""
@@ -66,9 +69,9 @@ def export(source, encoder, structure, folder) -> None:
     small = dict(dense)
     prefix = weights.encoder_prefix()
     for name, tensor in encoder.bert.state_dict().items():
+        if not name.startswith("encoder.layer.") and name not in CHANGED:
+            continue
         own = prefix + family.weight(name)
-        if own not in dense or dense[own].shape != tensor.shape:
-            continue  # a row of zeros in the place of segments, positions before the first token's
         dense[own] = small[own] = tensor.contiguous().clone()
         kept = structure.kept(name, head_dim)
         if kept:

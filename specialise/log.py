@@ -3,7 +3,7 @@
 import json
 from pathlib import Path
 
-__all__ = ["DecisionLog"]
+__all__ = ["DecisionLog", "readable"]
 
 LINES, TEXT = "decisions.jsonl", "decisions.txt"
 

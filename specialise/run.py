@@ -1,20 +1,21 @@
 """From a fine-tuned model and a task to a specialised one, and what both come to on the test set."""
 
 import json
-import math
 from dataclasses import dataclass
 from pathlib import Path
 
 from bertha.errors import UserError
-from bertha.models.encoder import load_model
+from bertha.models.encoder import load_model, model_folder
+from bertha.models.folders import transformer_folder
+from bertha.models.structure import FILE
 from bertha.models.tasks import read_task
 from bertha.specialise.ablation import ATTENTION, FFN, METHODS
 from bertha.specialise.batches import label_sentences
 from bertha.specialise.cycles import measure_costs
-from bertha.specialise.export import check_output, export, structure_of
+from bertha.specialise.export import DENSE, check_output, export, structure_of
 from bertha.specialise.greedy import descend_greedily
 from bertha.specialise.hard import search_hard_attention
-from bertha.specialise.log import DecisionLog
+from bertha.specialise.log import DecisionLog, readable
 from bertha.specialise.measured import measure_model, run_tokens
 from bertha.specialise.parts import training_parts
 from bertha.specialise.prune import embedded_in
@@ -110,7 +111,7 @@ def search_model(encoder, training, options, *, notify, advance) -> tuple:
         kept = best.kept if best else None
         pruned = search.build(kept) if best else None
     if pruned is None:
-        kept = structure_kept(encoder)
+        kept = _everything(encoder)
     hard = None
     if options.hard_attention:
         result = pruned.encoder if pruned else encoder
@@ -135,7 +136,7 @@ def search_model(encoder, training, options, *, notify, advance) -> tuple:
     )
 
 
-def structure_kept(encoder) -> dict[tuple[int, str], tuple]:
+def _everything(encoder) -> dict[tuple[int, str], tuple]:
     """All heads and neurons."""
     config = encoder.config
     units = {ATTENTION: config.num_attention_heads, FFN: config.intermediate_size}
@@ -167,8 +168,6 @@ def specialise(name, task_folder, output, options, *, quantize=None, say=lambda 
     UserError
         If the model, the task or an option can't be used.
     """
-    from bertha.specialise.log import readable
-
     check_output(output)
     task = read_task(task_folder)
     training = training_parts(task)
@@ -218,13 +217,13 @@ def _check(encoder, name, training):
         raise UserError(
             f"a model to specialise must have a classification head (bertha finetune), but {name} has none"
         )
-    if encoder.hard_attention is not None:
-        raise UserError(f"a model to specialise must attend to all keys, but {name} has hard attention")
+    if (transformer_folder(model_folder(name)) / FILE).is_file():
+        raise UserError(
+            f"a model to specialise must be whole, but {name} has been specialised: take its {DENSE} folder"
+        )
     labels = tuple(encoder.classifier.labels)
     if labels != training.classes:
         raise UserError(
             f"a model to specialise must have the labels of its task, {', '.join(training.classes)[:80]}, "
             f"not {', '.join(labels)[:80]}"
         )
-    if not math.isfinite(float(encoder.classifier.out[0].sum())):
-        raise UserError(f"the head of {name} must be finite, but isn't")

@@ -45,10 +45,10 @@ def test_it_goes_on_where_it_was_stopped(model, training, tuned, tmp_path):
     with pytest.raises(Stopped):
         finetuning.finetune(model, training, tmp_path / "model", OPTIONS, notify=stop)
     with pytest.raises(UserError, match="must be of the same fine-tuning"):
-        other = finetuning.FinetuneOptions(epochs=3, batch=16, rate=0.02, longest=16)
+        other = finetuning.FinetuneOptions(epochs=4, batch=8, rate=0.02, longest=16)
         finetuning.finetune(model, training, tmp_path / "model", other)
     epochs = finetuning.finetune(model, training, tmp_path / "model", OPTIONS)
-    assert [epoch.number for epoch in epochs] == [0, 1, 2]
+    assert [epoch.number for epoch in epochs] == [0, 1, 2, 3]
     whole, resumed = (load_file(folder / "model.safetensors") for folder in (tuned, tmp_path / "model"))
     assert whole.keys() == resumed.keys() and all(torch.equal(whole[name], resumed[name]) for name in whole)
     assert not (tmp_path / "model" / finetuning.STATE).exists()

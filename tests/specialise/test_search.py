@@ -30,7 +30,7 @@ def specialised(tuned, task, folder, *more):
 
 
 def test_the_search_cannot_see_the_test_set(tuned, task, tmp_path, capsys):
-    other = write_task(tmp_path / "films", shuffled_test=True)
+    other = write_task(tmp_path / "films", wrong_test=True)
     assert (other / "test.tsv").read_text() != (task / "test.tsv").read_text()
     found = [
         specialised(tuned, place, tmp_path / name, "--budget", "20", "--hard-attention", "2,5")
@@ -50,8 +50,11 @@ def test_a_specialised_model_is_smaller_and_reported(tuned, task, tmp_path, caps
     assert pruned["cycles"] < whole["cycles"] and pruned["weight_bytes"] < whole["weight_bytes"]
     assert pruned["integer_rows"] == 4 and pruned["integer"] is not None
     assert report["search"]["evaluations"] == len(report["search"]["rungs"])
-    kept = [(len(load_model(folder).bert.encoder.layer), len(load_file(folder / "model.safetensors")))]
-    assert kept == [(2, len(load_file(tuned / "model.safetensors")))]
+    assert [(len(load_model(folder).bert.encoder.layer), len(load_file(folder / "model.safetensors")))] == [
+        (2, len(load_file(tuned / "model.safetensors")))
+    ]
+    again = ["specialise", str(folder), "--task", str(task), "-o", str(tmp_path / "again")]
+    assert main(again) == 2 and "must be whole" in capsys.readouterr().err
     assert main(["specialise", "--report", str(folder), "-o", str(tmp_path)]) == 0
     assert "films" in capsys.readouterr().out
     page = (tmp_path / "specialised.html").read_text()
