@@ -15,7 +15,7 @@ import numpy as np
 
 from bertha.compiler.cycles.model import ACTIVITIES
 from bertha.compiler.hazards.accesses import Space, accesses
-from bertha.compiler.operations import EMBEDDING, PURPOSES, layer_of, operation_of, purpose_of
+from bertha.compiler.operations import EMBEDDING, PURPOSES, is_of_layer, layer_of, operation_of, purpose_of
 from bertha.rtl.counters.classes import CycleClass, semaphore_class
 from bertha.rtl.isa import Engine, Opcode
 
@@ -245,7 +245,7 @@ def attribute(program, times, ranges=None) -> list[OperationCost]:
     costs, by_engine = {}, defaultdict(lambda: np.zeros(len(CAUSES), np.int64))
     end, last_gemm = 0, None
     for number, command in enumerate(program.commands):
-        if command.engine == Engine.SEQUENCER:
+        if command.engine == Engine.SEQUENCER or not is_of_layer(command):
             continue
         count, key = int(times.counts[number]), _key(command)
         if key not in costs:

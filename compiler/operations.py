@@ -9,6 +9,7 @@ __all__ = [
     "KINDS",
     "PURPOSES",
     "general_name",
+    "is_of_layer",
     "kind_of",
     "layer_of",
     "operation_of",
@@ -68,6 +69,11 @@ def kind_of(command) -> str:
 def general_name(name) -> str:
     """An operation's name without its layer and the number of its head or panel."""
     return ".".join(part for part in name.split(".") if not re.fullmatch(r"(layer|head|panel)\d+", part))
+
+
+def is_of_layer(command) -> bool:
+    """Whether a command is part of a layer's work, and no barrier or wait for units that nobody needs."""
+    return command.name.startswith("layer")
 
 
 def layer_of(name) -> int | None:

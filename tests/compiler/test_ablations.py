@@ -7,14 +7,16 @@ import numpy as np
 import pytest
 
 from bertha.compiler.ablations import OPTIONS, Ablations, parse_ablations
+from bertha.compiler.attribution import CommandTimes, attribute
 from bertha.compiler.compile import compile_model
 from bertha.compiler.interpret import interpret
-from bertha.compiler.operations import PURPOSES, operation_of, purpose_of
+from bertha.compiler.operations import PURPOSES, is_of_layer, operation_of, purpose_of
+from bertha.compiler.predict import default_timing, predict
 from bertha.errors import UserError
 from bertha.golden import integer_model
 from bertha.golden.units import WIDE_MOST, combine_wide, requantise, saturate
 from bertha.rtl.config import preset
-from bertha.rtl.isa import Engine, Opcode, Statistics
+from bertha.rtl.isa import Opcode, Statistics
 from tests.compiler.layers import packed_ranges, random_inputs, random_model
 
 SINGLE = [f"{name}={value}" for name, values in OPTIONS.items() for value in values[1:]]
@@ -166,8 +168,11 @@ def test_every_command_is_for_something(ablations):
     program = compile_model(
         model, preset("tiny4"), tokens=11, to_run=False, ablations=parse_ablations(ablations)
     )
-    engines = [command for command in program.commands if command.engine != Engine.SEQUENCER]
-    assert {purpose_of(operation_of(command)) for command in engines} <= set(PURPOSES)
+    commands = [command for command in program.commands if is_of_layer(command)]
+    assert {purpose_of(operation_of(command)) for command in commands} <= set(PURPOSES)
+    prediction = predict(program, default_timing(program.config))
+    costs = attribute(program, CommandTimes.of_prediction(prediction))
+    assert sum(cost.cycles for cost in costs) == prediction.cycles
 
 
 def test_as_text():
