@@ -32,7 +32,7 @@ window.addEventListener('load', () => setTimeout(() => {
   const marks = '.points path, .point path, .point, .js-line, .js-fill';
   const plots = [...document.querySelectorAll('.plotly-graph-div')].map(plot => ({
     traces: (plot._fullData || []).filter(trace => trace.visible === true).length,
-    marks: [...plot.querySelectorAll(marks)].filter(seen).length,
+    marks: [...plot.querySelectorAll(marks)].filter(mark => seen(mark) && !mark.closest('.legend')).length,
     titles: [...plot.querySelectorAll('.infolayer g[class$=title] text')].map(text => text.textContent),
   }));
   const tables = [...document.querySelectorAll('table')].map(table => table.rows.length);

@@ -63,8 +63,9 @@ def test_the_page_in_a_browser(tmp_path):
     assert [plot["traces"] for plot in found["plots"]] == [2, 2, 2]
     # Two points; and of the front its line and points: both have the same scratchpad, so there it is one point.
     assert [plot["marks"] for plot in found["plots"]] == [2 + 1 + 2, 2 + 1, 2 + 1 + 2]
-    assert found["plots"][0]["titles"] == ["multipliers of the array", "cycles a sentence"]
-    assert found["plots"][2]["titles"][1] == "sentences a second at 100 MHz"
+    bar = "utilisation (%)"
+    assert found["plots"][0]["titles"] == [bar, "multipliers of the array", "cycles a sentence"]
+    assert found["plots"][2]["titles"] == [bar, "multipliers of the array", "sentences a second at 100 MHz"]
 
 
 def test_it_is_taken_up_again(tmp_path, capsys, scheduler, monkeypatch):
