@@ -3,7 +3,8 @@
 Order of a head: Q, K, then P·V of the head before, scores, Vᵀ, softmax. So softmax runs under Vᵀ and the next
 head's projections, and nothing waits for what was just issued. Vᵀ has the operands swapped: its rows are
 dimensions, which is why its scales are row factors. A wide V is written as two planes and P·V takes two passes
-over them. When the scores of all row panels don't fit, they come in
+over them. Where heads are so narrow that scores come as fast as they can be written, tiles of Vᵀ stand between them
+instead of behind them. When the scores of all row panels don't fit, they come in
 blocks with two sets of buffers; when the operand doesn't fit, it is loaded block by block for every head, and
 Vᵀ of a block follows its Q and K.
 """
@@ -18,6 +19,9 @@ from bertha.compiler.plan.buffers import STAGE_SETS, value_plane_lines
 from bertha.rtl.isa import Opcode, Statistics, Table, Wide
 
 __all__ = ["NORMALISED_BITS", "emit_attention"]
+
+SCORES_TOGETHER = 4
+"""Tiles of scores in a row, where their words are written nearly as slowly as they come: the drain holds two tiles' words."""
 
 NORMALISED_BITS = 7
 """Fraction bits of P that is divided by its sum before P·V: an int8 operand's."""
@@ -58,12 +62,16 @@ class _Attention:
                 self.unit += 1
                 if not e.plan.own_slots:
                     e.load_ranges(block, block, place)
-                self._scores(head, block, place)
-                if block is not e.plan.attention_blocks[0]:
-                    self._context(*waiting)
-                elif len(e.plan.x_blocks) == 1:
-                    self._values(head, range(e.panels), done=done)
-                if head == 0 and block is e.plan.attention_blocks[0]:
+                is_first = block is e.plan.attention_blocks[0]
+                if is_first and self._drain_is_short():
+                    self._scores_among_values(head, block, place, done)
+                else:
+                    self._scores(head, block, place)
+                    if not is_first:
+                        self._context(*waiting)
+                    elif len(e.plan.x_blocks) == 1:
+                        self._values(head, range(e.panels), done=done)
+                if head == 0 and is_first:
                     self._tables()
                 self._maxima(head, block, place)
                 self._softmax(head, block, place)
@@ -177,11 +185,24 @@ class _Attention:
 
     def _values(self, head, rows, unit=0, done=0):
         """Vᵀ of row panels `rows`: dimensions by tokens. Of the head's weight panels, `done` are done with."""
+        for _ in self._value_commands(head, rows, unit, done, together=len(rows)):
+            pass
+
+    def _value_panels(self, head, done):
+        """How many weight panels of the head's V are to be used yet, if `done` of all its panels are done with."""
         before = len(self.e.layout.query[head]) + len(self.e.layout.key[head])
-        for position in range(max(0, done - before), len(self.e.layout.value[head])):
+        return len(self.e.layout.value[head]) - max(0, done - before)
+
+    def _value_commands(self, head, rows, unit=0, done=0, *, together):
+        """As `_values`, `together` row panels a command; each `next` emits one."""
+        panels = len(self.e.layout.value[head])
+        for position in range(panels - self._value_panels(head, done), panels):
             if self._is_read_again(head, "value", position == 0):
                 self._load_all()
-            self._value(head, position, self.e.weights.take(), rows, unit)
+            taken = self.e.weights.take()
+            for start in range(rows.start, rows.stop, together):
+                self._value(head, position, taken, range(start, min(start + together, rows.stop)), unit)
+                yield
             self.e.weights.release()
 
     def _factor_slot(self, head, position):
@@ -255,6 +276,31 @@ class _Attention:
                 self._score(head, block, place, rows, panel, number)
         if self.e.ablations.maximum == "dram":
             self._scores_through_dram(head, block, place)
+
+    def _drain_is_short(self):
+        """Whether tiles of scores come nearly as fast as their 16-bit words can be written, a line each."""
+        e = self.e
+        plain = e.ablations.operand == "kept" and e.ablations.maximum == "drain"
+        return plain and len(e.plan.x_blocks) == 1 and e.layer.head_dim < 2 * e.n
+
+    def _scores_among_values(self, head, block, place, done):
+        """Scores a few tiles at a time, with tiles of Vᵀ in between, in whose time the words are written."""
+        e = self.e
+        scores = [
+            (head, block, place, range(start, min(start + SCORES_TOGETHER, rows.stop)), panel, number)
+            for rows, keys in self._groups(block)
+            for number, panel in enumerate(keys)
+            for start in range(rows.start, rows.stop, SCORES_TOGETHER)
+        ]
+        values = self._value_commands(head, range(e.panels), done=done, together=1)
+        emitted, wanted = 0, e.panels * self._value_panels(head, done)
+        for number, score in enumerate(scores, 1):
+            self._score(*score)
+            while emitted * len(scores) < number * wanted:
+                next(values)
+                emitted += 1
+        for _ in values:  # gives the last weight panel back
+            pass
 
     def _score(self, head, block, place, rows, panel, number):
         e = self.e

@@ -218,3 +218,13 @@ def test_a_third_of_heads_and_neurons_keeps_the_array_busy():
     third = minilm_layers(heads=4, ffn=512)
     print(f"{third.cycles} cycles, utilisation {third.utilization:.4f}")
     assert third.utilization >= 0.98
+
+
+def test_narrow_heads_scores_dont_wait_for_their_drain():
+    """A head as wide as the array: its scores come as fast as a line a cycle is written, if nothing comes in between."""
+    shape = ModelShape(hidden=64, head_dim=8, ffn=64, heads=(8,) * 2)
+    model = placeholder_model(shape, operand_plan(shape, "w8a8"))
+    config = preset("edge8")
+    prediction = predict(compile_model(model, config, tokens=64, to_run=False), default_timing(config))
+    (scores,) = (kind for kind in prediction.kinds if (kind.name, kind.engine) == ("scores", "gemm"))
+    assert scores.activity.get("draining", 0) < 0.2 * scores.busy  # 0.43 if nothing does
