@@ -64,12 +64,13 @@ def load_checkpoint(root) -> Checkpoint:
         shape = encoder_shape(config, family, path)
     _check_prefix(family, weights, path)
     plain = weights.plain()
+    width = _check_sizes(family, shape, weights, plain)
     structure = _structure(folder, shape)
     hidden = shape.bert.hidden_size
     pooling = Pooling.from_folder(root, hidden)
     sentences = _sentence_config(root, folder)
     return Checkpoint(
-        bert=_bert(family, shape, structure, weights, plain),
+        bert=_bert(family, shape, structure, weights, plain, width),
         tokenizer_file=find_tokenizer(folder) or find_tokenizer(root),
         digest=weights.digest,
         family=family.name,
@@ -96,14 +97,20 @@ def _structure(folder, shape):
     return replace(whole, layers=tuple(layers))
 
 
-def _bert(family, shape, structure, weights, plain):
+def _check_sizes(family, shape, weights, plain):
+    """Width of the embeddings. What config.json says is held against weights before as much is made as it asks for."""
     hidden = shape.bert.hidden_size
     width = shape.embedding_size or plain[_WORDS].shape[-1]
     last = family.weight(f"encoder.layer.{shape.bert.num_hidden_layers - 1}.attention.self.query.weight")
-    if last not in plain:  # before as many layers are made as a damaged config.json asks for
+    if last not in plain:
         raise ModelError(f"{weights.path} must hold all weights of the encoder, but {last} is missing")
     weights.check(plain, _WORDS, [shape.bert.vocab_size, width])
     weights.check(plain, family.weight("encoder.layer.0.output.LayerNorm.bias"), [hidden])
+    return width
+
+
+def _bert(family, shape, structure, weights, plain, width):
+    hidden = shape.bert.hidden_size
     bert = empty_bert(shape.bert, None if width == hidden else width)
     wanted = bert.state_dict()
     state = {}

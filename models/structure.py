@@ -1,5 +1,6 @@
 """What is left of a pruned model, layer by layer, and which layers attend hard: special.json."""
 
+import itertools
 import json
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -19,12 +20,12 @@ class LayerStructure:
 
     Attributes
     ----------
-    heads, neurons : tuple of int
+    heads, neurons : tuple of int, or range
         Their numbers in the dense model, ascending; none: the whole attention or feed-forward block is gone.
     """
 
-    heads: tuple
-    neurons: tuple
+    heads: tuple | range
+    neurons: tuple | range
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,7 +49,7 @@ class Structure:
     def whole(cls, config) -> "Structure":
         """Of a model of which nothing is gone; `config` is its BertConfig."""
         heads, neurons = config.num_attention_heads, config.intermediate_size
-        layer = LayerStructure(heads=tuple(range(heads)), neurons=tuple(range(neurons)))
+        layer = LayerStructure(heads=range(heads), neurons=range(neurons))
         return cls(heads=heads, neurons=neurons, layers=(layer,) * config.num_hidden_layers)
 
     def kept(self, name, head_dim) -> tuple[int, list[int]] | None:
@@ -61,13 +62,15 @@ class Structure:
             return None
         layer, inner = self.layers[int(parts[2])], ".".join(parts[3:])
         if inner.startswith("attention.self.") or inner == "attention.output.dense.weight":
-            kept = [head * head_dim + place for head in layer.heads for place in range(head_dim)]
-            axis, whole = int(inner.startswith("attention.output.")), self.heads * head_dim
+            axis, left, whole = int(inner.startswith("attention.output.")), layer.heads, self.heads
+            each = head_dim
         elif inner.startswith("intermediate.dense.") or inner == "output.dense.weight":
-            kept, axis, whole = list(layer.neurons), int(inner.startswith("output.")), self.neurons
+            axis, left, whole, each = int(inner.startswith("output.")), layer.neurons, self.neurons, 1
         else:
             return None
-        return None if len(kept) == whole else (axis, kept)
+        if len(left) == whole:
+            return None
+        return axis, [part * each + place for part in left for place in range(each)]
 
 
 def read_structure(path, config) -> Structure:
@@ -87,16 +90,19 @@ def read_structure(path, config) -> Structure:
             raise ModelError(f"{path} must name every layer once, but names {number} twice")
         named.add(number)
         where = f"layer {number}'s "
-        heads = _checked(path, f"{where}heads", entry.get("heads", list(range(whole.heads))), list)
-        heads = [_number(path, f"{where}heads", head, range(whole.heads)) for head in heads]
-        neurons = entry.get("neurons", _as_ranges(range(whole.neurons)))
-        neurons = _from_ranges(path, f"{where}neurons", _checked(path, f"{where}neurons", neurons, str))
+        heads, neurons = layers[number].heads, layers[number].neurons
+        if "heads" in entry:
+            heads = _checked(path, f"{where}heads", entry["heads"], list)
+            heads = tuple(_number(path, f"{where}heads", head, range(whole.heads)) for head in heads)
+        if "neurons" in entry:
+            neurons = _checked(path, f"{where}neurons", entry["neurons"], str)
+            neurons = tuple(_from_ranges(path, f"{where}neurons", neurons))
         for name, numbers, count in (("heads", heads, whole.heads), ("neurons", neurons, whole.neurons)):
-            if sorted(set(numbers)) != numbers:
+            if any(low >= high for low, high in itertools.pairwise(numbers)):
                 raise ModelError(f"{path}: {where}{name} must be ascending and each there once")
             if numbers and numbers[-1] >= count:
                 raise ModelError(f"{path}: {where}{name} must be from 0 to {count - 1}, not {numbers[-1]}")
-        layers[number] = LayerStructure(heads=tuple(heads), neurons=tuple(neurons))
+        layers[number] = LayerStructure(heads=heads, neurons=neurons)
         if "attention_keys" in entry:
             most = config.max_position_embeddings
             name = f"{where}attention_keys"

@@ -222,6 +222,9 @@ def test_sizes_are_checked_before_anything_is_built(tmp_path):
     write_model(tmp_path, tiny_model("bert"), num_hidden_layers=10**9)
     with pytest.raises(ModelError, match="encoder.layer.999999999.attention.self.query.weight is missing"):
         load_model(tmp_path)
+    write_model(tmp_path, tiny_model("bert"), intermediate_size=10**9)
+    with pytest.raises(ModelError, match=r"intermediate.dense.weight has the shape \[24, 20\] instead of"):
+        load_model(tmp_path)
     write_model(tmp_path, tiny_model("bert"), hidden_size=10**9)
     with pytest.raises(ModelError, match=r"has the shape \[40, 20\] instead of \[40, 1000000000\]"):
         load_model(tmp_path)
