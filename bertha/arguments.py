@@ -23,14 +23,16 @@ def integers(text) -> tuple[int, ...]:
     )
 
 
-def add_hard_attention(parser) -> None:
-    """The options `hard_attention` and `renormalised`, see `bertha.models.hard_attention.parse_hard_attention`."""
+def add_hard_attention(parser, *, values=True) -> None:
+    """The option `hard_attention`, see `bertha.models.hard_attention.parse_hard_attention`; where values count, `renormalised` too."""
     parser.add_argument(
         "--hard-attention",
         metavar="K",
         help="each token attends to the K keys with the highest scores only: a number, or layers and numbers such as "
         "0-2:30,5:7 (default: to all)",
     )
+    if not values:
+        return
     parser.add_argument(
         "--no-renormalise",
         dest="renormalised",

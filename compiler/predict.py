@@ -129,6 +129,12 @@ class Prediction:
     run: Run
     repeats: int = 1
 
+    @property
+    def totals(self) -> dict:
+        """Cycles, multiply-accumulates, utilisation and bytes of the run, by name."""
+        names = ("cycles", "macs", "utilization", "bytes_read", "bytes_written")
+        return {name: getattr(self, name) for name in names}
+
     @cached_property
     def kinds(self) -> list[KindPrediction]:
         """By kind of operation and engine, of a program that was compiled from layers."""

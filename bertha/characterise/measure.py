@@ -47,11 +47,7 @@ def summary(prediction) -> dict:
     program = prediction.program
     activity = _activity(prediction)
     return {
-        "cycles": prediction.cycles,
-        "macs": prediction.macs,
-        "utilization": prediction.utilization,
-        "bytes_read": prediction.bytes_read,
-        "bytes_written": prediction.bytes_written,
+        **prediction.totals,
         "time": array_time(prediction),
         "stalls": memory_waits(prediction),
         "vector": {k.name: k.busy for k in prediction.kinds if k.engine == "vector"},

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from rich.table import Table
 
-from bertha.arguments import integer, integers, number
+from bertha.arguments import add_hard_attention, integer, integers, number
 from bertha.commands.sim import table_console
 from bertha.compiler.ablations import parse_ablations
 from bertha.compiler.placeholder import RECIPES
@@ -46,11 +46,7 @@ def add_arguments(parser) -> None:
         type=integers,
         help="tokens of the sentences in a run, such as 20,40,60: a program for this packing (default: for all)",
     )
-    parser.add_argument(
-        "--hard-attention",
-        metavar="K",
-        help="each token attends to K keys only: a number, or layers and numbers such as 0-2:30,5:7 (default: to all)",
-    )
+    add_hard_attention(parser, values=False)
     parser.add_argument(
         "--ablate",
         metavar="NAME=VALUE+...",

@@ -70,11 +70,7 @@ def measure(point) -> dict:
     }
     shares["working"] = spent["working"] / prediction.cycles
     return {
-        "cycles": prediction.cycles,
-        "macs": prediction.macs,
-        "utilization": prediction.utilization,
-        "bytes_read": prediction.bytes_read,
-        "bytes_written": prediction.bytes_written,
+        **prediction.totals,
         "sentences_a_run": len(point.sentences) or 1,
         **shares,
         "other": 1 - sum(shares.values()),
