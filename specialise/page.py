@@ -5,7 +5,9 @@ import json
 from pathlib import Path
 from statistics import mean, stdev
 
+import bertha.page
 from bertha.errors import UserError
+from bertha.page import plot
 from bertha.specialise.run import REPORT
 
 __all__ = ["mean_rows", "read_reports", "write_page"]
@@ -110,9 +112,9 @@ def write_page(path, reports) -> Path:
                     x=counts, y=layers, orientation="h", name=name, marker_color=colour, showlegend=False
                 )
                 figure.add_trace(bars, row=row, col=column + 1)
-    figure.update_layout(barmode="stack", template="plotly_white", height=420 + 260 * len(reports))
-    figure.write_html(path, include_plotlyjs=True, full_html=True)
-    return Path(path)
+    figure.update_layout(barmode="stack")
+    contents = [plot(figure, height=420 + 260 * len(reports))]
+    return bertha.page.write_page(path, title="Specialised models", contents=contents)
 
 
 def _title(report):
